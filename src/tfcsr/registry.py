@@ -1,0 +1,62 @@
+"""The one place where methods, benchmarks, models, policies and schedules are found by name.
+
+A file in the registry's package is an entry: `methods/tfcsr_spaced.py` is the method `tfcsr-spaced`. So adding one is
+adding a file, and names can be listed without importing torch. Users add their own with `REGISTRY.add("name")`.
+"""
+
+import ast
+import importlib
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from tfcsr.errors import SpecError
+
+Entry = TypeVar("Entry")
+
+
+class Registry(Generic[Entry]):
+    """Entries of one kind by name, each imported only when it is asked for."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind = kind
+        self.package = package
+        self._added: dict[str, Entry] = {}
+
+    def _files(self) -> dict[str, Path]:
+        found = importlib.util.find_spec(self.package)
+        assert found is not None and found.submodule_search_locations is not None
+        folder = Path(next(iter(found.submodule_search_locations)))
+        return {path.stem.replace("_", "-"): path for path in folder.glob("[!_]*.py")}
+
+    def names(self) -> list[str]:
+        return sorted(self._files().keys() | self._added.keys())
+
+    def is_built_in(self, name: str) -> bool:
+        return name in self._files()
+
+    def describe(self, name: str) -> str:
+        """The first line of the entry's docstring (of its file's, for a built-in one: read, not imported)."""
+        files = self._files()
+        if name in files:
+            text = ast.get_docstring(ast.parse(files[name].read_text(encoding="utf-8")))
+        else:
+            text = getattr(self.get(name), "__doc__", None)
+        return (text or "").strip().partition("\n")[0]
+
+    def get(self, name: str) -> Entry:
+        if name not in self._added:
+            if name not in self._files():
+                raise SpecError(f"unknown {self.kind} {name!r}: use one of {', '.join(self.names())}")
+            importlib.import_module(f"{self.package}.{name.replace('-', '_')}")
+        return self._added[name]
+
+    def add(self, name: str) -> Callable[[Entry], Entry]:
+        """Register under this name; usable as a decorator."""
+
+        def register(entry: Entry) -> Entry:
+            self._added[name] = entry
+            return entry
+
+        return register
