@@ -1,0 +1,1 @@
+"""The datasets: reading, validating and fetching them."""

@@ -1,0 +1,137 @@
+import gzip
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pooch
+import pytest
+
+from tfcsr.data import cifar100, mnist, sources
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch) -> Path:
+    monkeypatch.delenv("TFCSR_DATA", raising=False)
+    monkeypatch.setattr(pooch, "os_cache", lambda project: tmp_path / "cache" / project)
+    return tmp_path / "cache" / "tfcsr"
+
+
+def put(path: Path, content: bytes = b"x") -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    return path
+
+
+def test_a_folder_asked_for_is_the_only_one(monkeypatch):
+    monkeypatch.setenv("TFCSR_DATA", "/elsewhere")
+    assert sources.roots("/here") == [Path("/here")]
+
+
+def test_then_the_environment_then_the_cache(monkeypatch, cache):
+    assert sources.roots(None) == [cache]
+    monkeypatch.setenv("TFCSR_DATA", "/elsewhere")
+    assert sources.roots(None) == [Path("/elsewhere"), cache]
+    monkeypatch.setenv("TFCSR_DATA", "")
+    assert sources.roots(None) == [cache]
+
+
+def test_home_is_expanded(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/someone")
+    monkeypatch.setenv("USERPROFILE", "/home/someone")
+    assert sources.roots("~/data") == [Path("/home/someone/data")]
+
+
+def test_find_prefers_the_first_root_then_the_first_candidate(monkeypatch, tmp_path, cache):
+    monkeypatch.setenv("TFCSR_DATA", str(tmp_path / "env"))
+    last = put(cache / "a")
+    assert sources.find("mnist", ["a", "b"], None) == last
+    second = put(tmp_path / "env" / "b")
+    assert sources.find("mnist", ["a", "b"], None) == second
+    first = put(tmp_path / "env" / "a")
+    assert sources.find("mnist", ["a", "b"], None) == first
+
+
+def test_missing_says_where_and_what_to_do(monkeypatch, tmp_path, cache, refused):
+    monkeypatch.setenv("TFCSR_DATA", str(tmp_path / "env"))
+    with refused(
+        "mnist: no train-images-idx3-ubyte in ",
+        tmp_path / "env",
+        cache,
+        "run `tfcsr data fetch mnist`",
+        "train-images-idx3-ubyte.gz, train-labels-idx1-ubyte.gz, t10k-images-idx3-ubyte.gz, t10k-labels-idx1-ubyte.gz",
+        Path("DIR/MNIST/raw"),
+        "--data-dir",
+        "TFCSR_DATA",
+    ):
+        sources.load("mnist")
+    with refused("cifar100", "/nowhere", "`tfcsr data fetch cifar100 --data-dir /nowhere`"):
+        sources.load("cifar100", "/nowhere")
+
+
+@pytest.mark.parametrize("call", [sources.load, sources.fetch, sources.check, sources.describe])
+def test_unknown_name(refused, call):
+    with refused("'mnits'", "digits, mnist, cifar100"):
+        call("mnits")
+
+
+def test_digits_need_no_files():
+    assert sources.load("digits").name == "digits"
+    assert sources.check("digits") == [("embedded in scikit-learn", "ok")]
+    assert sources.describe("digits")[0] == "scikit-learn"
+    assert sources.fetch("digits") == []
+
+
+def test_describe_only_looks_whether_files_exist(tmp_path):
+    assert sources.describe("mnist", str(tmp_path)) == (None, sources.ABOUT["mnist"])
+    for item in sources.DOWNLOADS["mnist"]:
+        assert sources.describe("mnist", str(tmp_path))[0] is None
+        put(tmp_path / item.path, b"nonsense")
+    assert sources.describe("mnist", str(tmp_path)) == (str(tmp_path / "MNIST" / "raw"), sources.ABOUT["mnist"])
+    archive = put(tmp_path / "cifar-100-binary.tar.gz")
+    assert sources.describe("cifar100", str(tmp_path))[0] == str(archive)
+    for name in ("train.bin", "test.bin"):
+        folder = put(tmp_path / "cifar-100-binary" / name).parent
+    assert sources.describe("cifar100", str(tmp_path))[0] == str(folder)
+
+
+def test_check_compares_the_unpacked_content(monkeypatch, tmp_path):
+    monkeypatch.setattr(mnist, "load", lambda _: None)
+    plain = put(tmp_path / "train-images-idx3-ubyte", b"a")
+    for item in sources.DOWNLOADS["mnist"][1:]:
+        put(tmp_path / item.path, gzip.compress(b"b"))
+    official = {plain.name: hashlib.md5(b"a").hexdigest(), "t10k-labels-idx1-ubyte": hashlib.md5(b"b").hexdigest()}
+    monkeypatch.setattr(sources, "OFFICIAL", sources.OFFICIAL | official)
+    assert sources.check("mnist", str(tmp_path)) == [
+        ("train-images-idx3-ubyte", "ok, official checksum"),
+        ("train-labels-idx1-ubyte.gz", "ok, content valid, not the official file"),
+        ("t10k-images-idx3-ubyte.gz", "ok, content valid, not the official file"),
+        ("t10k-labels-idx1-ubyte.gz", "ok, official checksum"),
+    ]
+
+
+def test_check_of_the_archive_is_of_the_file_itself(monkeypatch, tmp_path):
+    monkeypatch.setattr(cifar100, "load", lambda _: None)
+    archive = put(tmp_path / "cifar-100-binary.tar.gz", b"not even gzip")
+    monkeypatch.setitem(sources.OFFICIAL, archive.name, hashlib.md5(b"not even gzip").hexdigest())
+    assert sources.check("cifar100", str(tmp_path)) == [(archive.name, "ok, official checksum")]
+
+
+def test_what_is_shipped_fits_together():
+    assert sources.SCHEME == "https://"
+    assert tuple(sources.DOWNLOADS) == tuple(sources.ABOUT) == sources.NAMES
+    for name, mirrors in sources.MIRRORS.items():
+        assert sources.DOWNLOADS[name]
+        for mirror in mirrors:
+            assert mirror.startswith("https://")
+            assert mirror.endswith("/")
+    for item in (item for items in sources.DOWNLOADS.values() for item in items):
+        assert {Path(path).name for path in item.unpacks_to} <= sources.OFFICIAL.keys()
+
+
+def test_importing_is_cheap():
+    modules = ", ".join(f"tfcsr.data.{name}" for name in ("dataset", "digits", "mnist", "cifar100", "sources"))
+    heavy = "{'torch', 'sklearn', 'pooch', 'requests', 'rich'}"
+    code = f"import sys, {modules}; print(sorted({heavy} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
