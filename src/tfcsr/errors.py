@@ -1,4 +1,4 @@
-"""What a user can do wrong, and what can go wrong under a run. The message is one line: what, which value, what to do."""
+"""What a user or a run can meet with. The message is one line: what is wrong, which value, what to do."""
 
 
 class TfcsrError(Exception):

@@ -1,0 +1,1 @@
+"""The fixed-capacity store of past examples, and the policies that decide what it keeps."""

@@ -1,0 +1,39 @@
+"""How stored pixels become what a model sees: normalised and, in training, shifted and mirrored, a batch at once."""
+
+import torch
+from torch import Generator, Tensor
+
+from tfcsr.data.dataset import Dataset
+
+PADDING = 4
+
+
+class Views:
+    """Normalisation of one dataset, and crop-flip augmentation on its uint8 images."""
+
+    def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
+        def per_channel(values: tuple[float, ...]) -> Tensor:
+            return (torch.tensor(values) * dataset.scale).reshape(1, -1, 1, 1).to(device)
+
+        self._mean, self._std = per_channel(dataset.mean), per_channel(dataset.std)
+
+    def normalised(self, x: Tensor) -> Tensor:
+        # Channels last, like the models: convolutions and pooling are faster so, on a CPU by a third.
+        return ((x.float() - self._mean) / self._std).contiguous(memory_format=torch.channels_last)
+
+
+def draw_crops(count: int, generator: Generator) -> Tensor:
+    """Crop-flip parameters [count, 3]: rows and columns to shift by, and whether to mirror."""
+    shifts = torch.randint(2 * PADDING + 1, (count, 2), generator=generator)
+    return torch.cat([shifts, torch.randint(2, (count, 1), generator=generator)], dim=1)
+
+
+def crop_flip(x: Tensor, crops: Tensor) -> Tensor:
+    """Each image padded with black, cropped back to its size and mirrored as its row of `crops` says."""
+    _, _, height, width = x.shape
+    padded = torch.nn.functional.pad(x, (PADDING,) * 4)
+    rows = crops[:, 0, None] + torch.arange(height, device=x.device)
+    across = torch.arange(width, device=x.device).expand(len(x), -1)
+    columns = crops[:, 1, None] + torch.where(crops[:, 2, None] == 1, width - 1 - across, across)
+    image = torch.arange(len(x), device=x.device)
+    return padded[image[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()

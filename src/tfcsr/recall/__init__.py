@@ -1,0 +1,1 @@
+"""The paper's idea, usable on its own in anyone's loop: the probe and its schedule."""

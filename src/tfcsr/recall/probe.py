@@ -1,0 +1,38 @@
+"""The Active Recall Probe: asking a model what it still recalls of its buffer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from tfcsr.models.predict import predict
+
+
+@dataclass(frozen=True)
+class Recall:
+    """What a probe found, in percent."""
+
+    overall: float
+    per_class: dict[int, float]
+
+
+def probe(
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    classes: Tensor,
+    prepare: Callable[[Tensor], Tensor] = lambda x: x,
+    *,
+    train_mode: bool = False,
+) -> Recall:
+    """The recall of these examples, with the model's choice restricted to `classes`, those present in the buffer.
+
+    Without gradients and, but for train mode, without any trace in the model: a probe measures, it does not teach.
+    """
+    logits = predict(model, x, prepare, train_mode=train_mode)
+    chosen = classes[logits[:, classes].argmax(dim=1)]
+    asked = torch.bincount(y, minlength=logits.shape[1]).tolist()
+    right = torch.bincount(y[chosen == y], minlength=logits.shape[1]).tolist()
+    per_class = {label: 100 * right[label] / n for label, n in enumerate(asked) if n}
+    return Recall(100 * sum(right) / len(y), per_class)
