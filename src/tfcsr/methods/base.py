@@ -1,0 +1,133 @@
+"""What a method may do: everything it does not override is plain training on the newest task."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tfcsr.buffer.buffer import Buffer
+from tfcsr.data.tasks import Examples, Task
+from tfcsr.data.views import Views, crop_flip, draw_crops
+from tfcsr.generators import Generators
+from tfcsr.models.predict import predict
+from tfcsr.recall.probe import Recall, probe
+from tfcsr.spec import RunSpec
+
+
+@dataclass(frozen=True)
+class Mix:
+    """How an epoch's batches are composed: of every `stride` new examples the first `new`, and `replay` old ones."""
+
+    new: int
+    replay: int
+    stride: int
+
+
+@dataclass
+class Learner:
+    """The network and all it learns with. A method works on this; the loop makes it and trains it."""
+
+    spec: RunSpec
+    model: nn.Module
+    views: Views
+    buffer: Buffer
+    generators: Generators
+    emit: Callable[..., None]
+    probes: list[dict[str, Any]] = field(default_factory=list)
+
+    def view(self, x: Tensor) -> Tensor:
+        """A view of new examples as training would show them, not yet normalised."""
+        if self.spec.augment == "none":
+            return x
+        return crop_flip(x, draw_crops(len(x), self.generators["augmentation"]).to(x.device))
+
+    def remember(self, examples: Examples) -> None:
+        """Let examples pass through the buffer; under a frozen replay view each as one augmented view."""
+        x = self.view(examples.x) if self.spec.replay_view == "frozen" else examples.x
+        self.buffer.add(x, examples.y, self.generators["reservoir"])
+
+    def accuracy(self, examples: Examples) -> float:
+        chosen = predict(self.model, examples.x, self.views.normalised).argmax(dim=1)
+        return 100 * int((chosen == examples.y).sum()) / len(examples)
+
+    def recall(self) -> Recall:
+        """One memory check, by the spec's probe mode. All but the placebo draw from the probe's own generator."""
+        count = min(self.spec.probe_size, len(self.buffer))
+        if self.spec.probe_mode == "placebo":
+            self.buffer.draw(1, count, self.generators["replay"])
+            return Recall(100.0, {})
+        chosen = self.buffer.draw(1, count, self.generators["probe"])[0]
+        return probe(
+            self.model,
+            self.buffer.x[chosen],
+            self.buffer.y[chosen],
+            self.buffer.classes(),
+            self.views.normalised,
+            train_mode=self.spec.probe_mode == "train",
+        )
+
+    def record_probe(self, task: int, epoch: int, recall: Recall, passed: bool, next_epoch: int | None) -> None:
+        found = {"task": task, "epoch": epoch, "recall": recall.overall, "passed": passed, "next_epoch": next_epoch}
+        self.probes.append(found)
+        self.emit("probe", **found, per_class=recall.per_class)
+
+
+class Method:
+    """Plain training. The loop calls the hooks in the order they stand here.
+
+    A hook that changes something must keep it in `state_dict`, so that a run can go on where it stopped.
+    """
+
+    uses_buffer = False
+    sees_all_tasks = False  # only the upper bound trains on more than the newest task
+
+    def __init__(self, learner: Learner) -> None:
+        self.learner = learner
+        self.spec = learner.spec
+
+    @staticmethod
+    def holds_out(spec: RunSpec) -> bool:
+        """Whether some of each task's training data is set aside for `end_epoch` to measure on."""
+        return False
+
+    def epochs(self) -> int:
+        """The most epochs a task is trained for."""
+        return self.spec.epochs
+
+    def begin_task(self, task: Task) -> None:
+        """Before the first step of a task."""
+
+    def mix(self, task: Task, epoch: int) -> Mix:
+        """How this epoch's batches are composed."""
+        return Mix(new=self.spec.batch_size, replay=0, stride=self.spec.batch_size)
+
+    def penalty(self) -> Tensor | None:
+        """What is added to the loss of every batch."""
+        return None
+
+    def after_step(self) -> None:
+        """After the optimizer's step; the gradients of the whole loss are still there."""
+
+    def end_epoch(self, task: Task, epoch: int) -> bool:
+        """After an epoch, from 1. True: the task is done, whatever epochs are left."""
+        return False
+
+    def end_task(self, task: Task) -> None:
+        """After the last epoch of a task, before it is evaluated."""
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take back what `state_dict` gave."""
+
+    def parameters(self) -> list[nn.Parameter]:
+        return [p for p in self.learner.model.parameters() if p.requires_grad]
+
+
+def squared_distance(parameters: list[nn.Parameter], anchor: list[Tensor], weight: list[Tensor]) -> Tensor:
+    """The sum over all parameters of weight (θ - anchor)², which EWC and SI both charge for leaving their anchor."""
+    terms = [(w * (p - a).square()).sum() for p, a, w in zip(parameters, anchor, weight, strict=True)]
+    return torch.stack(terms).sum()

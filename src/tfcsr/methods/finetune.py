@@ -1,0 +1,9 @@
+"""Plain training on each task as it comes: the lower bound, which forgets."""
+
+from tfcsr.methods import METHODS
+from tfcsr.methods.base import Method
+
+
+@METHODS.add("finetune")
+class Finetune(Method):
+    pass

@@ -1,0 +1,61 @@
+"""Synaptic intelligence (Zenke et al. 2017): weights whose movement lowered the loss are held in place."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tfcsr.data.tasks import Task
+from tfcsr.methods import METHODS
+from tfcsr.methods.base import Learner, Method, squared_distance
+
+EPSILON = 1e-7
+LARGEST_IMPORTANCE = 0.001
+
+
+@METHODS.add("si")
+class SynapticIntelligence(Method):
+    """(λ/2) Σ_i importance_i (θ_i - anchor_i)², the importance gathered along the way, step by step.
+
+    The copies of the weights are copies: an alias of the live ones makes every distance, and the whole method, zero.
+    """
+
+    STATE = ("anchor", "previous", "path", "total", "importance")
+
+    def __init__(self, learner: Learner) -> None:
+        super().__init__(learner)
+        self.anchor = self.copy()
+        self.previous = self.copy()
+        self.path, self.total, self.importance = ([torch.zeros_like(p) for p in self.anchor] for _ in range(3))
+
+    def parameters(self) -> list[nn.Parameter]:
+        """All but those of batch normalisation."""
+        modules = [m for m in self.learner.model.modules() if not isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        return [p for m in modules for p in m.parameters(recurse=False) if p.requires_grad]
+
+    def copy(self) -> list[Tensor]:
+        return [p.detach().clone() for p in self.parameters()]
+
+    def penalty(self) -> Tensor:
+        return self.spec.si_lambda / 2 * squared_distance(self.parameters(), self.anchor, self.importance)
+
+    def after_step(self) -> None:
+        for p, previous, path in zip(self.parameters(), self.previous, self.path, strict=True):
+            if p.grad is not None:
+                path += p.grad * (p.detach() - previous)
+            previous.copy_(p.detach())
+
+    def end_task(self, task: Task) -> None:
+        for i, p in enumerate(self.parameters()):
+            moved = (p.detach() - self.anchor[i]).square()
+            self.total[i] += self.path[i] / (moved + EPSILON)
+            self.importance[i] = (-self.total[i]).clamp(max=LARGEST_IMPORTANCE)
+            self.path[i].zero_()
+        self.anchor = self.copy()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.STATE}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name in self.STATE:
+            setattr(self, name, [t.clone() for t in state[name]])

@@ -1,0 +1,223 @@
+"""The one training loop. Every method trains through it; `methods/base.py` lists where a method may differ."""
+
+import hashlib
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from tfcsr.buffer.buffer import Buffer
+from tfcsr.data.dataset import Dataset
+from tfcsr.data.tasks import Examples, Task, TaskSequence
+from tfcsr.data.views import Views
+from tfcsr.errors import DivergedError
+from tfcsr.generators import Generators, derived_seed
+from tfcsr.methods import METHODS
+from tfcsr.methods.base import Learner
+from tfcsr.metrics import pooled_accuracy
+from tfcsr.models import MODELS
+from tfcsr.models.predict import predict
+from tfcsr.spec import RunSpec
+from tfcsr.training.batches import compose, plan_epoch
+from tfcsr.training.events import Events, Listener
+
+
+class Training:
+    """A run under way: all that changes is in `state_dict`, and `run` goes on from wherever that stands."""
+
+    def __init__(self, spec: RunSpec, dataset: Dataset, listeners: Iterable[Listener] = ()) -> None:
+        self.spec = spec
+        self.events = Events(listeners)
+        device = torch.device(spec.device)
+        shape = dataset.train_x.shape[1:]
+        self.tasks = TaskSequence(dataset, spec.tasks, spec.class_order, device, max_per_class=spec.max_per_class)
+        method = METHODS.get(spec.method)
+        self.model = build_model(spec, shape, len(dataset.class_names)).to(device)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=spec.lr, fused=True)
+        self.learner = Learner(
+            spec=spec,
+            model=self.model,
+            views=Views(dataset, device),
+            buffer=Buffer(spec.buffer_capacity if method.uses_buffer else 0, shape, spec.policy, device),
+            generators=Generators(spec.seed),
+            emit=self.events.emit,
+        )
+        self.method = method(self.learner)
+        self.task_number = 1  # the task in hand, and the epochs it has had
+        self.epoch = 0
+        self.mastered = False
+        self.untrained: list[float] = []
+        self.accuracy_matrix: list[list[float]] = []
+        self.epochs_per_task: list[int] = []
+        self.collapsed: int | None = None
+        self.optimizer_steps = 0
+        self.samples_seen = 0
+        self.replay_batches = 0
+        self.seconds = 0.0
+
+    def run(self) -> None:
+        """Train on every task that is left, each until its epochs are done or its method says so."""
+        self.model.train()  # once: whatever asks the model in between leaves it as it was
+        if not self.untrained:
+            self.untrained = self._evaluate()[0]
+            self.events.emit("run_started", spec=self.spec.to_dict(), tasks=[list(c) for c in self.tasks.classes])
+        while self.task_number <= len(self.tasks):
+            started = time.perf_counter()
+            task = self._task()
+            if self.epoch == 0:
+                self.events.emit("task_started", task=task.number, classes=list(task.classes))
+                self.method.begin_task(task)
+            data = self._training_data(task)
+            while self.epoch < self.method.epochs() and not self.mastered:
+                self.epoch += 1
+                self._train_epoch(task, data)
+                self.mastered = self.method.end_epoch(task, self.epoch)
+                self.seconds += time.perf_counter() - started
+                started = time.perf_counter()
+            self.method.end_task(task)
+            self._end_task(task)
+            self.seconds += time.perf_counter() - started
+        self.events.emit("run_finished", seconds=self.seconds)
+
+    def _train_epoch(self, task: Task, data: Examples) -> None:
+        mix = self.method.mix(task, self.epoch)
+        plan = plan_epoch(self.learner, len(data), mix)
+        losses = torch.empty(len(plan), device=data.y.device)
+        for i, (x, y) in enumerate(compose(self.learner, data, plan)):
+            losses[i] = self._step(x, y)
+            self.events.emit("step", task=task.number, epoch=self.epoch, step=i + 1, steps=len(plan))
+        self._check_finite(losses, task)
+        self.optimizer_steps += len(plan)
+        self.samples_seen += plan.samples
+        self.replay_batches += len(plan) if mix.replay else 0
+        self.events.emit(
+            "epoch_finished",
+            task=task.number,
+            epoch=self.epoch,
+            epochs=self.method.epochs(),
+            loss=float(losses.mean()),
+            optimizer_steps=self.optimizer_steps,
+            replayed=mix.replay > 0,
+        )
+
+    def _step(self, x: Tensor, y: Tensor) -> Tensor:
+        self.optimizer.zero_grad()
+        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.spec.precision == "bf16"):
+            loss = cross_entropy(self.model(x), y)
+        penalty = self.method.penalty()
+        if penalty is not None:
+            loss = loss + penalty
+        loss.backward()
+        self.optimizer.step()
+        self.method.after_step()
+        return loss.detach()
+
+    def _check_finite(self, losses: Tensor, task: Task) -> None:
+        # Once an epoch and not after each step, where a GPU would have to wait for the answer.
+        bad = (~losses.isfinite()).nonzero()
+        if len(bad):
+            first = int(bad[0])
+            step, value = self.optimizer_steps + first + 1, float(losses[first])
+            self.events.emit("failed", task=task.number, epoch=self.epoch, step=step, loss=str(value))
+            raise DivergedError(
+                f"the loss of {self.spec.method} became {value} at step {step} (task {task.number}, epoch"
+                f" {self.epoch}): try a smaller lr (now {self.spec.lr:g}) or penalty"
+            )
+
+    def _end_task(self, task: Task) -> None:
+        row, constant = self._evaluate(task.number)
+        self.accuracy_matrix.append(row)
+        self.epochs_per_task.append(self.epoch)
+        accuracy = pooled_accuracy(row, self.tasks.test_sizes, task.number)
+        self.events.emit("task_finished", task=task.number, epochs=self.epoch, accuracy=accuracy, row=row)
+        if constant and self.collapsed is None:
+            self.collapsed = task.number
+            self.events.emit("collapsed", task=task.number)
+        self.task_number, self.epoch, self.mastered = task.number + 1, 0, False
+
+    def _evaluate(self, seen: int = 0) -> tuple[list[float], bool]:
+        """Accuracy on each task's test set; and whether the network died: after `seen` tasks it answers all the same.
+
+        With one class a task, always naming the newest is mere forgetting; then the logits themselves must not move.
+        """
+        logits = predict(self.model, self.tasks.test.x, self.learner.views.normalised)
+        chosen = logits.argmax(dim=1)
+        right = (chosen == self.tasks.test.y).split(self.tasks.test_sizes)
+        row = [100 * int(part.sum()) / len(part) for part in right]
+        asked = sum(self.tasks.test_sizes[:seen])
+        constant = False
+        if sum(len(classes) for classes in self.tasks.classes[:seen]) > 1:
+            if len(self.tasks.classes[seen - 1]) > 1:
+                constant = len(chosen[:asked].unique()) == 1
+            else:
+                constant = bool((logits[:asked] == logits[0]).all())
+        return row, constant
+
+    def _task(self) -> Task:
+        held_out = self.spec.held_out if self.method.holds_out(self.spec) else 0.0
+        return self.tasks.task(self.task_number, held_out, self.spec.seed)
+
+    def _training_data(self, task: Task) -> Examples:
+        if not self.method.sees_all_tasks:
+            return task.train
+        parts = [self.tasks.task(number).train for number in range(1, task.number + 1)]
+        return Examples(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))
+
+    _PROGRESS = (
+        "task_number",
+        "epoch",
+        "mastered",
+        "untrained",
+        "accuracy_matrix",
+        "epochs_per_task",
+        "collapsed",
+        "optimizer_steps",
+        "samples_seen",
+        "replay_batches",
+        "seconds",
+    )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that changes during a run, as it is between two epochs."""
+        return {
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "buffer": self.learner.buffer.state_dict(),
+            "generators": self.learner.generators.state_dict(),
+            "method": self.method.state_dict(),
+            "probes": list(self.learner.probes),
+            "progress": {name: getattr(self, name) for name in self._PROGRESS},
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.model.load_state_dict(state["model"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.learner.buffer.load_state_dict(state["buffer"])
+        self.learner.generators.load_state_dict(state["generators"])
+        self.method.load_state_dict(state["method"])
+        self.learner.probes = list(state["probes"])
+        for name in self._PROGRESS:
+            value = state["progress"][name]
+            setattr(self, name, list(value) if isinstance(value, list) else value)
+
+    def weights_sha256(self) -> str:
+        """A fingerprint of every weight and statistic: two runs with the same one ended bit for bit alike."""
+        digest = hashlib.sha256()
+        for name, tensor in self.model.state_dict().items():
+            digest.update(name.encode())
+            digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+
+def build_model(spec: RunSpec, shape: tuple[int, ...], classes: int) -> nn.Module:
+    """The model with initial weights by the seed. torch initialises from its global generator, which is borrowed for
+    that and given back as it was.
+    """
+    channels, height, width = shape
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derived_seed(spec.seed, "init"))
+        model = MODELS.get(spec.model)((channels, height, width), classes)
+    return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]

@@ -1,0 +1,172 @@
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conftest import make_spec
+from tfcsr.errors import SpecError
+from tfcsr.spec import OPTIONS, RunSpec, default_text, load_spec_file
+
+
+def test_table_1_of_the_paper():
+    mnist, cifar = RunSpec(benchmark="split-mnist"), RunSpec(benchmark="split-cifar100")
+    assert (mnist.ewc_lambda, mnist.si_lambda, mnist.buffer_capacity, mnist.mastery_threshold) == (1e4, 100, 200, 95)
+    assert (cifar.ewc_lambda, cifar.si_lambda, cifar.buffer_capacity, cifar.mastery_threshold) == (1e4, 1, 1000, 10)
+    assert (mnist.epochs, mnist.model, mnist.tasks) == (10, "cnn", 5)
+    assert (cifar.epochs, cifar.model, cifar.tasks) == (20, "resnet18", 10)
+    for spec in (mnist, cifar):
+        assert (spec.batch_size, spec.lr, spec.initial_gap, spec.gap_multiplier) == (64, 1e-3, 1, 1.5)
+    mgp = RunSpec(benchmark="split-cifar100", method="mgp")
+    assert (mgp.mastery_threshold, mgp.retention_threshold, mgp.max_epochs) == (85, 15, 50)
+
+
+def test_the_protocol_sets_several_fields_at_once_and_a_given_one_wins():
+    sane, paper = RunSpec(benchmark="split-cifar100"), RunSpec(benchmark="split-cifar100", protocol="paper")
+    assert (sane.new_data, sane.replay_view, sane.gate_data, sane.augment) == ("all", "fresh", "held-out", "crop-flip")
+    assert (paper.new_data, paper.replay_view, paper.gate_data, paper.augment) == (
+        "half",
+        "frozen",
+        "test",
+        "crop-flip",
+    )
+    mixed = RunSpec(protocol="paper", new_data="all")
+    assert (mixed.new_data, mixed.replay_view) == ("all", "frozen")
+
+
+def test_a_spec_shows_what_is_in_force():
+    assert None not in {v for k, v in RunSpec().to_dict().items() if k not in ("data_dir", "out")}
+
+
+def test_given_defaults_are_the_same_run():
+    assert RunSpec() == RunSpec(epochs=20, method="tfcsr")
+    assert hash(RunSpec()) == hash(RunSpec(epochs=20))
+    assert RunSpec().key() == RunSpec(epochs=20).key()
+
+
+def test_where_files_lie_does_not_change_the_key_anything_else_does():
+    base = make_spec()
+    assert base.key() == base.replace(out="elsewhere", data_dir="there").key()
+    changes = {
+        "seed": 1,
+        "lr": 0.5,
+        "method": "er",
+        "threads": 2,
+        "class_order": (5, 4, 3, 2, 1, 0),
+        "protocol": "paper",
+    }
+    keys = {base.replace(**{name: value}).key() for name, value in changes.items()} | {base.key()}
+    assert len(keys) == len(changes) + 1
+
+
+@pytest.mark.parametrize("spec", [RunSpec(), RunSpec(benchmark="split-cifar100", method="mgp", class_order=3)])
+def test_round_trip_through_json(spec):
+    assert RunSpec.from_dict(json.loads(json.dumps(spec.to_dict()))) == spec
+
+
+def test_text_is_read_as_from_a_command_line():
+    spec = RunSpec.from_dict({"epochs": "3", "lr": "1e-2", "class_order": "9,8,7,6,5,4,3,2,1,0", "initial_gap": 2})
+    assert (spec.epochs, spec.lr, spec.class_order) == (3, 0.01, tuple(range(9, -1, -1)))
+    assert RunSpec.from_dict({"class_order": "7"}).class_order == 7
+
+
+BAD = [
+    ("method", "nope", "unknown method 'nope': use one of er, ewc, finetune"),
+    ("benchmark", "nope", "split-digits"),
+    ("model", "nope", "resnet18"),
+    ("policy", "nope", "reservoir"),
+    ("schedule", "nope", "expanding"),
+    ("protocol", "nope", "default, paper"),
+    ("buffer_capacity", 0, "buffer_capacity 0"),
+    ("buffer_capacity", -5, "buffer_capacity -5"),
+    ("batch_size", 1, "batch_size 1 is impossible: it must be between 2 and"),
+    ("epochs", 0, "epochs 0"),
+    ("epochs", "many", "epochs 'many' is not a whole number"),
+    ("epochs", 2.5, "epochs 2.5 is not a whole number"),
+    ("epochs", True, "epochs True"),
+    ("lr", 0, "lr 0"),
+    ("lr", float("nan"), "lr nan"),
+    ("lr", "inf", "lr inf"),
+    ("mastery_threshold", 100.5, "between 0 and 100"),
+    ("retention_threshold", -1, "between 0 and 100"),
+    ("gap_multiplier", 0.9, "gap_multiplier 0.9"),
+    ("initial_gap", 0, "initial_gap 0"),
+    ("seed", -1, "seed -1"),
+    ("tasks", 0, "tasks 0"),
+    ("tasks", 11, "tasks 11 is more than the 10 classes"),
+    ("class_order", "a,b", "class_order 'a,b'"),
+    ("class_order", [0, 1, 2], "does not name each class"),
+    ("class_order", [0, 0, 1, 2, 3, 4, 5, 6, 7, 8], "does not name each class"),
+    ("class_order", -3, "class_order -3"),
+    ("class_order", 1.5, "class_order 1.5"),
+    ("probe_mode", "maybe", "eval, train, placebo, none"),
+    ("device", "tpu", "unknown device 'tpu'"),
+    ("device", "cuda:x", "unknown device 'cuda:x'"),
+    ("precision", "fp8", "fp32, tf32, bf16"),
+    ("held_out", 0.9, "held_out 0.9"),
+    ("threads", -1, "threads -1"),
+    ("out", 3, "out 3 is not text"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "message"), BAD)
+def test_impossible_values_are_refused_with_the_valid_ones(name, value, message):
+    with pytest.raises(SpecError) as caught:
+        RunSpec.from_dict({name: value})
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_fields_that_do_not_go_together():
+    with pytest.raises(SpecError, match="would skip every batch"):
+        RunSpec(protocol="paper", buffer_capacity=31)
+    assert RunSpec(buffer_capacity=31).buffer_capacity == 31
+    with pytest.raises(SpecError, match="tf32 needs a GPU"):
+        RunSpec(precision="tf32", device="cpu")
+
+
+def test_unknown_fields_are_refused_with_the_nearest():
+    with pytest.raises(SpecError, match=r"did you mean buffer_capacity\? the fields are benchmark, method"):
+        RunSpec.from_dict({"bufer_capacity": 3})
+
+
+@given(
+    st.dictionaries(st.sampled_from(sorted(OPTIONS)), st.none() | st.integers() | st.floats() | st.text(max_size=20))
+)
+def test_whatever_is_given_only_a_spec_error_comes_out(values):
+    with contextlib.suppress(SpecError):
+        spec = RunSpec.from_dict(values)
+        assert RunSpec.from_dict(spec.to_dict()) == spec
+
+
+def test_spec_files(tmp_path):
+    as_json, as_toml = tmp_path / "a.json", tmp_path / "a.toml"
+    as_json.write_text('{"epochs": 3}')
+    as_toml.write_text("epochs = 3\nclass_order = [0, 1]\n")
+    assert load_spec_file(as_json) == {"epochs": 3}
+    assert load_spec_file(as_toml) == {"epochs": 3, "class_order": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.json", "{", "not valid JSON"),
+        ("a.toml", "epochs", "not valid TOML"),
+        ("a.json", "[1]", "but a list"),
+        ("a.json", "[" * 100_000, "not valid JSON"),
+    ],
+)
+def test_spec_files_that_are_not(tmp_path, name, text, message):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(SpecError, match=message):
+        load_spec_file(tmp_path / name)
+    with pytest.raises(SpecError, match="cannot read"):
+        load_spec_file(tmp_path / "absent.json")
+
+
+def test_every_field_is_documented_with_its_default():
+    for name, option in OPTIONS.items():
+        assert len(option.help) > 5, name
+    assert default_text("epochs").startswith("default: 10; 20 with split-cifar100")
+    assert default_text("gate_data") == "default: held-out; test with protocol paper"

@@ -1,0 +1,77 @@
+"""TFC-SR and ER with one seed are the same training run, bit for bit; and this test notices when they are not."""
+
+import pytest
+import torch
+from tests.conftest import trained
+
+from tfcsr.methods.base import Learner
+from tfcsr.models.predict import predict
+from tfcsr.recall.probe import Recall, probe
+
+SETTINGS = {"epochs": 6, "augment": "crop-flip"}
+
+
+def weights(**fields):
+    return trained(**SETTINGS, **fields).weights_sha256()
+
+
+def test_tfcsr_equals_er():
+    assert weights(method="tfcsr") == weights(method="er")
+
+
+def test_thresholds_and_schedules_do_not_reach_the_weights():
+    easy, hard = (
+        trained(**SETTINGS, method="tfcsr", mastery_threshold=0),
+        trained(**SETTINGS, method="tfcsr", mastery_threshold=100, lr=1e-3),
+    )
+    assert len(easy.learner.probes) < len(hard.learner.probes)
+    assert easy.weights_sha256() == hard.weights_sha256()
+    assert weights(method="tfcsr", schedule="fixed") == weights(method="er")
+
+
+def test_the_papers_protocol_too():
+    assert weights(method="tfcsr", protocol="paper") == weights(method="er", protocol="paper")
+
+
+@pytest.mark.parametrize("generator", ["order", "reservoir", "replay", "augmentation"])
+def test_a_probe_that_touches_a_training_generator_is_noticed(monkeypatch, generator):
+    def careless(learner: Learner) -> Recall:
+        learner.buffer.draw(1, 4, learner.generators[generator])
+        return Recall(100.0, {})
+
+    monkeypatch.setattr(Learner, "recall", careless)
+    with pytest.raises(AssertionError):
+        test_tfcsr_equals_er()
+
+
+def test_a_probe_that_leaves_the_model_in_eval_mode_is_noticed(monkeypatch):
+    def careless(model, x, y, classes, prepare, *, train_mode):
+        found = probe(model, x, y, classes, prepare, train_mode=train_mode)
+        model.eval()
+        return found
+
+    monkeypatch.setattr("tfcsr.methods.base.probe", careless)
+    with pytest.raises(AssertionError):
+        test_tfcsr_equals_er()
+
+
+def test_a_probe_that_moves_the_statistics_is_noticed(monkeypatch):
+    def careless(model, x, prepare, *, train_mode):
+        return predict(model, x, prepare, train_mode=True)
+
+    monkeypatch.setattr("tfcsr.recall.probe.predict", careless)
+    with pytest.raises(AssertionError):
+        test_tfcsr_equals_er()
+
+
+def test_a_probe_that_learns_is_noticed(monkeypatch):
+    def careless(model, x, y, classes, prepare, *, train_mode):
+        torch.nn.functional.cross_entropy(model(prepare(x)), y).backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 1e-4 * parameter.grad
+        return probe(model, x, y, classes, prepare)
+
+    monkeypatch.setattr("tfcsr.methods.base.probe", careless)
+    with pytest.raises(AssertionError):
+        test_tfcsr_equals_er()
