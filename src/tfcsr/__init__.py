@@ -1,3 +1,48 @@
-"""Continual learning by replay and spaced recall."""
+"""Continual learning by replay and spaced recall.
+
+    result = tfcsr.run(tfcsr.RunSpec(benchmark="split-digits", method="tfcsr"))
+    comparison = tfcsr.compare(methods=["er", "tfcsr"], seeds=5)
+
+Everything is imported when it is first used, so `import tfcsr` does not wait for torch.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tfcsr.data.benchmarks import BENCHMARKS as BENCHMARKS
+    from tfcsr.data.benchmarks import Benchmark as Benchmark
+    from tfcsr.data.dataset import Dataset as Dataset
+    from tfcsr.errors import TfcsrError as TfcsrError
+    from tfcsr.experiments.compare import Comparison as Comparison
+    from tfcsr.experiments.compare import compare as compare
+    from tfcsr.experiments.result import Result as Result
+    from tfcsr.experiments.run import run as run
+    from tfcsr.methods import METHODS as METHODS
+    from tfcsr.models import MODELS as MODELS
+    from tfcsr.spec import RunSpec as RunSpec
 
 __version__ = "0.1.0"
+
+_HOME = {
+    "BENCHMARKS": "tfcsr.data.benchmarks",
+    "Benchmark": "tfcsr.data.benchmarks",
+    "Comparison": "tfcsr.experiments.compare",
+    "Dataset": "tfcsr.data.dataset",
+    "METHODS": "tfcsr.methods",
+    "MODELS": "tfcsr.models",
+    "Result": "tfcsr.experiments.result",
+    "RunSpec": "tfcsr.spec",
+    "TfcsrError": "tfcsr.errors",
+    "compare": "tfcsr.experiments.compare",
+    "run": "tfcsr.experiments.run",
+}
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'tfcsr' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,3 @@
+from tfcsr.cli import main
+
+main()

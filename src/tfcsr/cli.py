@@ -1,0 +1,213 @@
+"""The command line: a thin shell over the Python API."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import tfcsr
+from tfcsr.errors import SpecError, TfcsrError
+from tfcsr.spec import OPTIONS, RunSpec, default_text, load_spec_file
+
+LISTS = ("methods", "benchmarks", "models", "policies", "schedules")
+
+
+class Parser(argparse.ArgumentParser):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{**settings, "allow_abbrev": False})
+
+    def error(self, message: str) -> NoReturn:
+        _fail(f"{message}; see {self.prog} --help")
+
+
+def _fail(message: str) -> NoReturn:
+    print(f"tfcsr: {message}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    options = vars(_parser().parse_args(arguments))
+    command = options.pop("command")
+    try:
+        command(options)
+    except TfcsrError as error:
+        _fail(str(error))
+    except KeyboardInterrupt:
+        print("tfcsr: interrupted; complete runs are kept, the same command goes on with the others", file=sys.stderr)
+        raise SystemExit(130) from None
+    except BrokenPipeError:  # the reader of our output, a pager or head, has left
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(141) from None
+
+
+def _parser() -> Parser:
+    parser = Parser(prog="tfcsr", description="Continual learning by replay and spaced recall.")
+    parser.add_argument("--version", action="version", version=f"tfcsr {tfcsr.__version__}")
+    commands = parser.add_subparsers(required=True, metavar="run | compare | data | list", title="commands")
+
+    one = commands.add_parser("run", help="one run: train, evaluate, keep the result")
+    one.set_defaults(command=_run)
+    _add_spec_flags(one, OPTIONS)
+
+    grid = commands.add_parser("compare", help="several methods with several seeds, and what they differ by")
+    grid.set_defaults(command=_compare)
+    grid.add_argument("--methods", default="all", metavar="A,B", help="which methods (default: all)")
+    grid.add_argument("--seeds", default="5", metavar="N", help="how many seeds, or which: 3,4,5 (default: 5)")
+    grid.add_argument("--baseline", metavar="METHOD", help="whom the others are compared with (default: er)")
+    grid.add_argument("--workers", default="0", metavar="N", help="runs at once (default: one per core; 1 on a GPU)")
+    _add_spec_flags(grid, [name for name in OPTIONS if name not in ("method", "seed")])
+
+    data = commands.add_parser("data", help="the datasets: what is here, download, check")
+    actions = data.add_subparsers(required=True, metavar="list | fetch NAME | check NAME", title="actions")
+    for action, command, text in (
+        ("list", _data_list, "which datasets are here, and where"),
+        ("fetch", _data_fetch, "download a dataset into the data folder"),
+        ("check", _data_check, "read a dataset in full and validate it"),
+    ):
+        sub = actions.add_parser(action, help=text)
+        sub.set_defaults(command=command)
+        if action != "list":
+            sub.add_argument("name", metavar="NAME", help="digits, mnist or cifar100")
+        sub.add_argument("--data-dir", metavar="DIR", help=OPTIONS["data_dir"].help)
+
+    names = commands.add_parser("list", help=f"what there is: {', '.join(LISTS)}")
+    names.set_defaults(command=_list)
+    names.add_argument("what", metavar="|".join(LISTS))
+    return parser
+
+
+def _add_spec_flags(parser: Parser, names: Iterable[str]) -> None:
+    group = parser.add_argument_group("spec", "what determines a run; what is not given takes its default")
+    group.add_argument("--spec", metavar="FILE", help="a JSON or TOML file with spec fields; flags win over it")
+    for name in names:
+        option = OPTIONS[name]
+        default = default_text(name)
+        text = option.help + (f" ({default})" if default else "")
+        metavar = "{" + ",".join(option.names()) + "}" if option.choices else {int: "N", float: "X"}.get(option.type)
+        group.add_argument(f"--{name.replace('_', '-')}", metavar=metavar or "VALUE", help=text.replace("%", "%%"))
+
+
+def _spec_fields(options: dict[str, Any]) -> dict[str, Any]:
+    file = options.pop("spec")
+    fields = load_spec_file(file) if file is not None else {}
+    return fields | {name: value for name, value in options.items() if value is not None}
+
+
+def _run(options: dict[str, Any]) -> None:
+    spec = RunSpec.from_dict(_spec_fields(options))
+    from tfcsr.experiments.folder import RunFolder
+    from tfcsr.experiments.machine import on_this_machine
+    from tfcsr.experiments.run import run
+    from tfcsr.reporting.progress import RunDisplay
+    from tfcsr.reporting.tables import run_summary, run_table
+
+    spec = on_this_machine(spec)
+    if spec.out is None:
+        spec = spec.replace(out=str(Path("results") / f"{spec.benchmark}-{spec.name()}"))
+    folder = RunFolder(str(spec.out))
+    result = folder.completed(spec)
+    console = _console()
+    if result is not None:
+        console.print(f"this run is already complete in {folder.path}", markup=False)
+    else:
+        with RunDisplay(spec, console) as display:
+            result = run(spec, [display])
+    console.print(run_table(result))
+    for line in run_summary(result):
+        console.print(line, markup=False, highlight=False)
+    console.print(f"kept in {folder.path}", markup=False, highlight=False)
+
+
+def _compare(options: dict[str, Any]) -> None:
+    methods, seeds, baseline = options.pop("methods"), options.pop("seeds"), options.pop("baseline")
+    workers = options.pop("workers")
+    fields = _spec_fields(options)
+    for name in ("method", "seed"):  # a run's spec file may be given as it is
+        fields.pop(name, None)
+    out = fields.pop("out", None) or str(Path("results") / f"compare-{fields.get('benchmark', 'split-digits')}")
+    from tfcsr.experiments.compare import compare
+    from tfcsr.methods import METHODS
+    from tfcsr.reporting.progress import ComparisonDisplay
+    from tfcsr.reporting.tables import comparison_notes, comparison_table
+
+    chosen = METHODS.names() if methods == "all" else methods.split(",")
+    numbers = _numbers("seeds", seeds)
+    which = numbers if "," in seeds else list(range(numbers[0]))
+    console = _console()
+    with ComparisonDisplay(len(chosen) * len(which), console) as display:
+        comparison = compare(
+            methods=chosen,
+            seeds=which,
+            baseline=baseline,
+            out=out,
+            workers=_numbers("workers", workers)[0],
+            watcher=display,
+            **fields,
+        )
+    console.print(comparison_table(comparison))
+    for line in comparison_notes(comparison):
+        console.print(line, markup=False, highlight=False)
+    console.print(f"kept in {out}: a folder per run, and comparison.json", markup=False, highlight=False)
+    if comparison.errors:
+        raise SystemExit(1)
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise SpecError(f"{name} {text!r} is not a whole number, nor a list of them like 3,4,5") from None
+
+
+def _data_list(options: dict[str, Any]) -> None:
+    from tfcsr.data import sources
+
+    for name in sources.NAMES:
+        where, text = sources.describe(name, options["data_dir"])
+        print(f"{name:10}{text}" + (f": {where}" if where else f": not here; run tfcsr data fetch {name}"))
+
+
+def _data_fetch(options: dict[str, Any]) -> None:
+    from tfcsr.data import sources
+
+    paths = sources.fetch(options["name"], options["data_dir"])
+    for path in paths:
+        print(path)
+    if not paths:
+        print(f"{options['name']}: nothing to fetch")
+
+
+def _data_check(options: dict[str, Any]) -> None:
+    from tfcsr.data import sources
+
+    for file, state in sources.check(options["name"], options["data_dir"]):
+        print(f"{file}: {state}")
+
+
+def _list(options: dict[str, Any]) -> None:
+    from tfcsr.buffer.policies import POLICIES
+    from tfcsr.data.benchmarks import BENCHMARKS
+    from tfcsr.methods import METHODS
+    from tfcsr.models import MODELS
+    from tfcsr.recall.schedule import SCHEDULES
+
+    registries = dict(zip(LISTS, (METHODS, BENCHMARKS, MODELS, POLICIES, SCHEDULES), strict=True))
+    what = options["what"]
+    if what not in registries:
+        raise SpecError(f"cannot list {what!r}: use one of {', '.join(LISTS)}")
+    registry: Any = registries[what]
+    width = max(map(len, registry.names())) + 2
+    for name in registry.names():
+        print(f"{name:{width}}{registry.describe(name)}")
+
+
+def _console() -> Any:
+    from rich.console import Console
+
+    return Console()
+
+
+if __name__ == "__main__":
+    main()

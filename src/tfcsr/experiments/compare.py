@@ -1,0 +1,182 @@
+"""A grid of methods and seeds, run on all cores, and what it says."""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import tfcsr
+from tfcsr.buffer.policies import POLICIES
+from tfcsr.data.benchmarks import BENCHMARKS
+from tfcsr.errors import SpecError, TfcsrError
+from tfcsr.experiments.folder import RunFolder
+from tfcsr.experiments.machine import cores, on_this_machine
+from tfcsr.experiments.pool import News, run_in_processes
+from tfcsr.experiments.result import Result
+from tfcsr.experiments.run import run
+from tfcsr.experiments.statistics import Estimate, estimate, paired_difference
+from tfcsr.files import write_json
+from tfcsr.methods import METHODS
+from tfcsr.models import MODELS
+from tfcsr.recall.schedule import SCHEDULES
+from tfcsr.spec import RunSpec
+
+# Called with a run's spec and what happened to it: an event of the run, its result, or the error that ended it.
+Watcher = Callable[[RunSpec, News], None]
+
+
+@dataclass(frozen=True)
+class MethodSummary:
+    """One method over its seeds. Collapsed runs are in the means, and counted."""
+
+    method: str
+    n: int
+    collapsed: int
+    failed: int
+    final_accuracy: Estimate
+    difference: Estimate | None
+    forgetting: Estimate | None
+    replay_batches: float
+    memory_checks: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    benchmark: str
+    baseline: str
+    methods: list[MethodSummary]
+    results: list[Result] = field(repr=False)
+    errors: dict[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        runs = [
+            {"method": r.spec["method"], "seed": r.spec["seed"], "final_accuracy": r.final_accuracy}
+            | {"collapsed": r.collapsed, "run": RunSpec.from_dict(r.spec).name()}
+            for r in self.results
+        ]
+        return {
+            "tfcsr": tfcsr.__version__,
+            "benchmark": self.benchmark,
+            "baseline": self.baseline,
+            "methods": [asdict(summary) for summary in self.methods],
+            "runs": runs,
+            "errors": self.errors,
+        }
+
+
+def compare(
+    *,
+    benchmark: str = "split-digits",
+    methods: str | Sequence[str] = "all",
+    seeds: int | Sequence[int] = 5,
+    baseline: str | None = None,
+    out: str | Path | None = None,
+    workers: int = 0,
+    watcher: Watcher = lambda spec, news: None,
+    **spec_fields: Any,
+) -> Comparison:
+    """Run every method with every seed, but for what is already complete in `out`, and summarise.
+
+    `seeds` is how many, or which; `baseline` is the method the others are paired with (er, if it takes part); `workers`
+    how many runs go on at once (as many as there are cores; 1 on a GPU). Other arguments are spec fields for all runs.
+    """
+    names = METHODS.names() if methods == "all" else [methods] if isinstance(methods, str) else list(methods)
+    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    for what, values in (("methods", names), ("seeds", numbers)):
+        if not values or len(set(values)) < len(values):
+            raise SpecError(f"{what} {values} must be at least one, each once")
+    if workers < 0:
+        raise SpecError(f"workers {workers} is below 0: give a number of processes, or 0 for one per core")
+    baseline = baseline or ("er" if "er" in names else names[0])
+    if baseline not in names:
+        raise SpecError(f"baseline {baseline!r} is not among the compared methods {', '.join(names)}")
+    base = {"benchmark": benchmark} | spec_fields
+    specs = [
+        on_this_machine(RunSpec.from_dict(base | {"method": method, "seed": seed}), threads=1)
+        for seed in numbers
+        for method in names
+    ]
+    folder = Path(out) if out is not None else None
+    if folder is not None:
+        if folder.exists() and not folder.is_dir():
+            raise SpecError(f"out {folder} is not a folder: choose another --out")
+        specs = [spec.replace(out=str(folder / spec.name())) for spec in specs]
+    # Data that cannot be read is refused here, once, and not by every run.
+    BENCHMARKS.get(benchmark).load(specs[0].data_dir)
+    news = _execute(specs, workers, watcher)
+    results = [entry for entry in news if isinstance(entry, Result)]
+    errors = {spec.name(): str(e) for spec, e in zip(specs, news, strict=True) if isinstance(e, TfcsrError)}
+    if not results:
+        raise next(entry for entry in news if isinstance(entry, TfcsrError))
+    comparison = summarise(benchmark, baseline, results, errors)
+    if folder is not None:
+        write_json(folder / "comparison.json", comparison.to_dict())
+    return comparison
+
+
+def summarise(benchmark: str, baseline: str, results: list[Result], errors: dict[str, str]) -> Comparison:
+    """The methods, best first."""
+    by_method: dict[str, dict[int, Result]] = {}
+    for result in results:
+        by_method.setdefault(result.spec["method"], {})[result.spec["seed"]] = result
+    reference = {seed: result.final_accuracy for seed, result in by_method.get(baseline, {}).items()}
+    summaries = [
+        MethodSummary(
+            method=method,
+            n=len(runs),
+            collapsed=sum(r.collapsed is not None for r in runs.values()),
+            failed=sum(name.startswith(f"{method}-seed") for name in errors),
+            final_accuracy=estimate([r.final_accuracy for r in runs.values()]),
+            difference=None
+            if method == baseline
+            else paired_difference({seed: r.final_accuracy for seed, r in runs.items()}, reference),
+            forgetting=_optional_estimate([r.forgetting for r in runs.values()]),
+            replay_batches=estimate([r.replay_batches for r in runs.values()]).mean,
+            memory_checks=estimate([r.memory_checks for r in runs.values()]).mean,
+            seconds=estimate([r.seconds for r in runs.values()]).mean,
+        )
+        for method, runs in by_method.items()
+    ]
+    summaries.sort(key=lambda summary: -summary.final_accuracy.mean)
+    return Comparison(benchmark, baseline, summaries, results, errors)
+
+
+def _optional_estimate(values: Iterable[float | None]) -> Estimate | None:
+    known = [value for value in values if value is not None]
+    return estimate(known) if known else None
+
+
+def _execute(specs: list[RunSpec], workers: int, watcher: Watcher) -> list[Result | TfcsrError]:
+    """What became of each spec, in order. Complete ones are read, the others run, several at once."""
+    outcome: dict[RunSpec, Result | TfcsrError] = {}
+
+    def tell(spec: RunSpec, news: News) -> None:
+        if not isinstance(news, dict):
+            outcome[spec] = news
+        watcher(spec, news)
+
+    for spec in specs:
+        if spec.out is not None and (complete := RunFolder(spec.out).completed(spec)) is not None:
+            tell(spec, complete)
+    todo = [spec for spec in specs if spec not in outcome]
+    if not workers:
+        workers = 1 if specs[0].device != "cpu" else max(1, cores() // specs[0].threads)
+    workers = min(workers, len(todo))
+    if workers > 1 and all(_found_by_others(spec) for spec in todo):
+        run_in_processes(todo, workers, lambda i, news: tell(todo[i], news))
+    else:
+        for spec in todo:
+            try:
+                tell(spec, run(spec, [functools.partial(tell, spec)]))
+            except TfcsrError as error:
+                tell(spec, error)
+    return [outcome[spec] for spec in specs]
+
+
+def _found_by_others(spec: RunSpec) -> bool:
+    """Whether a fresh process would know all the names: what a user's script registers, it would not."""
+    named = ((METHODS, spec.method), (BENCHMARKS, spec.benchmark), (MODELS, spec.model))
+    more = ((POLICIES, spec.policy), (SCHEDULES, spec.schedule))
+    return all(registry.is_built_in(name) for registry, name in (*named, *more))

@@ -1,0 +1,70 @@
+"""What this machine has, and a spec fitted to it."""
+
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+
+import tfcsr
+from tfcsr.errors import DeviceError
+from tfcsr.spec import RunSpec
+
+
+def cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def on_this_machine(spec: RunSpec, threads: int = 0) -> RunSpec:
+    """The spec with `auto` device and unset threads decided; refuses what the machine does not have."""
+    device = spec.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda"):
+        if not torch.cuda.is_available():
+            raise DeviceError(f"device {device}: torch finds no GPU on this machine; use --device cpu")
+        number = int(device.partition(":")[2] or 0)
+        if number >= torch.cuda.device_count():
+            raise DeviceError(f"device {device}: this machine has {torch.cuda.device_count()} GPU(s), counted from 0")
+    return spec.replace(device=device, threads=spec.threads or threads or cores())
+
+
+@contextmanager
+def settings(spec: RunSpec) -> Iterator[None]:
+    """torch's process-wide switches as the spec wants them, and back afterwards."""
+    threads = torch.get_num_threads()
+    matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn
+    tf32 = matmul.allow_tf32, convolution.allow_tf32
+    torch.set_num_threads(spec.threads)
+    matmul.allow_tf32 = convolution.allow_tf32 = spec.precision == "tf32"
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        matmul.allow_tf32, convolution.allow_tf32 = tf32
+
+
+def environment(spec: RunSpec) -> dict[str, Any]:
+    gpu = torch.cuda.get_device_name(spec.device) if spec.device.startswith("cuda") else None
+    return {
+        "tfcsr": tfcsr.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "numpy": numpy.__version__,
+        "platform": platform.platform(),
+        "processor": _processor(),
+        "cores": cores(),
+        "gpu": gpu,
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

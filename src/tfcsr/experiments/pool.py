@@ -1,0 +1,102 @@
+"""Runs in several processes at once: this side of `worker.py`."""
+
+import contextlib
+import functools
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import tfcsr
+from tfcsr.errors import TfcsrError
+from tfcsr.experiments.result import Result
+from tfcsr.spec import RunSpec
+from tfcsr.training.events import Event
+
+News = Event | Result | TfcsrError
+
+
+class Worker:
+    """One process, given one spec after another."""
+
+    def __init__(self, threads: int) -> None:
+        source = str(Path(tfcsr.__file__).parents[1])
+        path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "tfcsr.experiments.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+            env=os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": str(threads)},
+        )
+
+    def run(self, spec: RunSpec, on_event: Callable[[Event], None]) -> Result | TfcsrError:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write(json.dumps(spec.to_dict()) + "\n")
+            self.process.stdin.flush()
+            for line in self.process.stdout:
+                kind, value = next(iter(json.loads(line).items()))
+                if kind == "event":
+                    on_event(value)
+                else:
+                    return Result.from_dict(value) if kind == "result" else TfcsrError(value)
+        code = self.process.wait()
+        return TfcsrError(f"the process of {spec.name()} ended with code {code}: was it killed, or out of memory?")
+
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+    def close(self) -> None:
+        """An idle worker ends when there is nothing more to read."""
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        self.process.wait()
+
+
+def run_in_processes(specs: list[RunSpec], workers: int, tell: Callable[[int, News], None]) -> None:
+    """Runs all specs, so many at once, and tells by index what happens, one thing at a time."""
+    todo: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for i in range(len(specs)):
+        todo.put(i)
+    lock = threading.Lock()
+    open_workers: set[Worker] = set()
+
+    def tell_in_turn(i: int, news: News) -> None:
+        with lock:
+            tell(i, news)
+
+    def work() -> None:
+        worker: Worker | None = None
+        with contextlib.suppress(queue.Empty):
+            while True:
+                i = todo.get_nowait()
+                if worker is None or not worker.is_alive():
+                    worker = Worker(specs[i].threads)
+                    open_workers.add(worker)
+                tell_in_turn(i, worker.run(specs[i], functools.partial(tell_in_turn, i)))
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    except BaseException:  # Ctrl-C above all: what is complete stays, what is under way ends here
+        with contextlib.suppress(queue.Empty):
+            while True:
+                todo.get_nowait()
+        for worker in open_workers:
+            worker.process.kill()
+        raise
+    finally:
+        for worker in open_workers:
+            worker.close()

@@ -1,0 +1,151 @@
+"""Live displays: listeners of a run and of a comparison. Where there is no terminal they print a line now and then."""
+
+import time
+from collections import deque
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.text import Text
+
+from tfcsr.errors import TfcsrError
+from tfcsr.experiments.result import Result
+from tfcsr.spec import RunSpec
+from tfcsr.training.events import Event
+
+
+def _clock(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+class Position:
+    """Where a run is, read off its events."""
+
+    def __init__(self, spec: RunSpec) -> None:
+        self.tasks = spec.tasks
+        self.epochs = spec.max_epochs if spec.method == "mgp" else spec.epochs
+        self.task = self.epoch = 1
+        self.share = 0.0
+        self.recall: float | None = None
+
+    def __call__(self, event: Event) -> None:
+        if event["event"] == "probe":
+            self.recall = event["recall"]
+        elif event["event"] == "step":
+            self.task, self.epoch = event["task"], event["epoch"]
+            in_task = (self.epoch - 1 + event["step"] / event["steps"]) / self.epochs
+            self.share = (self.task - 1 + in_task) / self.tasks
+        elif event["event"] == "task_finished":  # mgp may be done before its last epoch
+            self.share = event["task"] / self.tasks
+
+    def text(self) -> str:
+        return f"task {self.task}/{self.tasks} epoch {self.epoch}/{self.epochs}"
+
+
+class RunDisplay:
+    """One run: task, epoch, steps per second, time left, last recall."""
+
+    def __init__(self, spec: RunSpec, console: Console) -> None:
+        self.console = console
+        self.position = Position(spec)
+        self.started = time.monotonic()
+        self.steps: deque[float] = deque(maxlen=200)
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"))
+        self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.bar: TaskID = self.progress.add_task(f"{spec.method} seed {spec.seed}", total=1.0, detail="starting")
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def __call__(self, event: Event) -> None:
+        self.position(event)
+        if event["event"] == "run_started":
+            in_force = [f"{name} {event['spec'][name]}" for name in ("new_data", "augment", "replay_view", "gate_data")]
+            text = f"protocol {event['spec']['protocol']}: {', '.join(in_force)}"
+            self.progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        elif event["event"] == "step":
+            self.steps.append(time.monotonic())
+            self.progress.update(self.bar, completed=self.position.share, detail=self._detail())
+        elif event["event"] == "task_finished":
+            self.progress.console.print(
+                f"task {event['task']}/{self.position.tasks}: {event['accuracy']:.2f} % over all classes seen,"
+                f" {event['epochs']} epochs, {_clock(time.monotonic() - self.started)}",
+                highlight=False,
+            )
+        elif event["event"] == "collapsed":
+            text = f"the network died in task {event['task']}: it gives the same answer to every image"
+            self.progress.console.print(Text(text, style="bold red"))
+
+    def _detail(self) -> str:
+        parts = [self.position.text()]
+        if len(self.steps) > 1:
+            parts.append(f"{(len(self.steps) - 1) / (self.steps[-1] - self.steps[0]):.0f} steps/s")
+        spent = time.monotonic() - self.started
+        parts.append(f"{_clock(spent * (1 - self.position.share) / self.position.share)} left")
+        if self.position.recall is not None:
+            parts.append(f"recall {self.position.recall:.1f} %")
+        return " · ".join(parts)
+
+
+class ComparisonDisplay:
+    """A grid: a bar for the whole, and one for each run under way."""
+
+    def __init__(self, runs: int, console: Console) -> None:
+        self.console = console
+        self.runs = runs
+        self.done = 0
+        self.open: dict[str, tuple[TaskID, Position]] = {}
+        self.shares: dict[str, float] = {}
+        self.started = time.monotonic()
+        self.found = 0
+        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"))
+        self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.total = self.progress.add_task("all runs", total=runs, detail=f"0/{runs}")
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def __call__(self, spec: RunSpec, news: Event | Result | TfcsrError) -> None:
+        name = f"{spec.method} seed {spec.seed}"
+        if isinstance(news, dict):
+            self._event(name, spec, news)
+        else:
+            self._ended(name, news)
+        running = sum(position.share for _, position in self.open.values())
+        left = ""
+        if self.done - self.found + running > 0.2:
+            spent = time.monotonic() - self.started
+            rate = (self.done - self.found + running) / spent
+            left = f" · {_clock((self.runs - self.done - running) / rate)} left"
+        self.progress.update(self.total, completed=self.done + running, detail=f"{self.done}/{self.runs}{left}")
+
+    def _event(self, name: str, spec: RunSpec, event: Event) -> None:
+        if name not in self.open:
+            bar = self.progress.add_task(f"  {name}", total=1.0, detail="")
+            self.open[name] = (bar, Position(spec))
+        bar, position = self.open[name]
+        position(event)
+        self.progress.update(bar, completed=position.share, detail=position.text())
+        if event["event"] == "collapsed":
+            self.progress.console.print(Text(f"{name}: the network died in task {event['task']}", style="red"))
+
+    def _ended(self, name: str, news: Result | TfcsrError) -> None:
+        self.done += 1
+        if name in self.open:
+            self.progress.remove_task(self.open.pop(name)[0])
+        elif isinstance(news, Result):
+            self.found += 1
+            return
+        said = f"{news.final_accuracy:.2f} %" if isinstance(news, Result) else f"failed: {news}"
+        if isinstance(news, TfcsrError) or not self.console.is_terminal:
+            self.progress.console.print(Text(f"{self.done}/{self.runs} {name}: {said}"))
