@@ -50,6 +50,12 @@ class RunFolder:
         write_json(self.spec_file, spec.to_dict())
 
 
+def read_results(folder: Path) -> list[Result]:
+    """The results of all complete runs in a folder of run folders, by name."""
+    files = sorted(folder.glob("*/result.json"))
+    return [Result.from_dict(_read_json(file), str(file)) for file in files]
+
+
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
