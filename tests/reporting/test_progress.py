@@ -1,4 +1,5 @@
 import io
+import itertools
 import re
 
 from rich.console import Console
@@ -14,9 +15,11 @@ def console(terminal: bool) -> tuple[Console, io.StringIO]:
     return Console(file=text, force_terminal=terminal, width=120, color_system=None), text
 
 
-def test_a_terminal_shows_task_epoch_speed_time_left_and_recall():
+def test_a_terminal_shows_task_epoch_speed_time_left_and_recall(monkeypatch):
     screen, text = console(terminal=True)
     spec = make_spec(method="tfcsr", epochs=3)
+    clock = itertools.count(step=0.25)
+    monkeypatch.setattr("tfcsr.reporting.progress.time.monotonic", lambda: next(clock))
     with RunDisplay(spec, screen) as display:
         tfcsr.run(spec, [display, lambda event: display.progress.refresh()])
     shown = text.getvalue()

@@ -66,6 +66,7 @@ class RunDisplay:
     def __call__(self, event: Event) -> None:
         self.position(event)
         if event["event"] == "run_started":
+            self.started = time.monotonic()  # only now: what came before, imports and data, says nothing of the rest
             in_force = [f"{name} {event['spec'][name]}" for name in ("new_data", "augment", "replay_view", "gate_data")]
             text = f"protocol {event['spec']['protocol']}: {', '.join(in_force)}"
             self.progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
@@ -87,7 +88,8 @@ class RunDisplay:
         if len(self.steps) > 1:
             parts.append(f"{(len(self.steps) - 1) / (self.steps[-1] - self.steps[0]):.0f} steps/s")
         spent = time.monotonic() - self.started
-        parts.append(f"{_clock(spent * (1 - self.position.share) / self.position.share)} left")
+        if spent > 1:
+            parts.append(f"{_clock(spent * (1 - self.position.share) / self.position.share)} left")
         if self.position.recall is not None:
             parts.append(f"recall {self.position.recall:.1f} %")
         return " · ".join(parts)
