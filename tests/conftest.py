@@ -67,7 +67,7 @@ TEST_MODELS = ("tiny-linear", "tiny-bn")
 
 
 def make_spec(**fields: Any) -> RunSpec:
-    return RunSpec.from_dict({"benchmark": "tiny", "device": "cpu", "threads": 1} | fields)
+    return RunSpec.from_dict({"benchmark": "tiny", "device": "cpu", "precision": "fp32", "threads": 1} | fields)
 
 
 def make_training(listeners: tuple[Listener, ...] = (), **fields: Any) -> Training:

@@ -56,7 +56,9 @@ def _parser() -> Parser:
     grid.add_argument("--methods", default="all", metavar="A,B", help="which methods (default: all)")
     grid.add_argument("--seeds", default="5", metavar="N", help="how many seeds, or which: 3,4,5 (default: 5)")
     grid.add_argument("--baseline", metavar="METHOD", help="whom the others are compared with (default: er)")
-    grid.add_argument("--workers", default="0", metavar="N", help="runs at once (default: one per core; 1 on a GPU)")
+    grid.add_argument(
+        "--workers", default="0", metavar="N", help="runs at once (default: one per core; what fits a GPU)"
+    )
     _add_spec_flags(grid, [name for name in OPTIONS if name not in ("method", "seed")])
 
     data = commands.add_parser("data", help="the datasets: what is here, download, check")
@@ -86,6 +88,9 @@ def _add_spec_flags(parser: Parser, names: Iterable[str]) -> None:
         default = default_text(name)
         text = option.help + (f" ({default})" if default else "")
         metavar = "{" + ",".join(option.names()) + "}" if option.choices else {int: "N", float: "X"}.get(option.type)
+        if option.type is bool:
+            group.add_argument(f"--{name.replace('_', '-')}", action="store_const", const=True, help=text)
+            continue
         group.add_argument(f"--{name.replace('_', '-')}", metavar=metavar or "VALUE", help=text.replace("%", "%%"))
 
 

@@ -17,6 +17,10 @@ class DeviceError(TfcsrError):
     """A device or precision this machine does not have."""
 
 
+class OutOfMemoryError(DeviceError):
+    """The device has no room for this run, or not beside the others."""
+
+
 class OutputError(TfcsrError):
     """A results folder that cannot be used or written."""
 

@@ -149,7 +149,13 @@ class RunSpec:
     )
     device: str = option(str, "auto", "`cpu`, `cuda`, `cuda:1`, or `auto`: the GPU where there is one")
     precision: str = option(
-        str, "fp32", "of the arithmetic; `tf32` needs a GPU, weights stay fp32", choices=("fp32", "tf32", "bf16")
+        str,
+        "auto",
+        "of forward and backward passes; weights stay fp32. `auto`: bf16 on a GPU, fp32 on a CPU; `tf32` needs a GPU",
+        choices=("auto", "fp32", "tf32", "bf16"),
+    )
+    deterministic: bool = option(
+        bool, False, "on a GPU: the same bits every time, alone or beside other runs, for some speed; a CPU always does"
     )
     threads: int = option(
         int,
@@ -234,15 +240,17 @@ def checked(name: str, value: Any) -> Any:
     entry = OPTIONS[name]
     if entry.type is tuple:
         return _class_order(value)
-    if entry.type is not str and isinstance(value, str):
+    if entry.type in (int, float) and isinstance(value, str):
         try:
             value = entry.type(value)
         except ValueError:
             raise SpecError(f"{name} {value!r} is not {_KINDS[entry.type]}") from None
     if entry.type is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value)
-    if isinstance(value, bool) or not isinstance(value, entry.type):
+    if isinstance(value, bool) != (entry.type is bool) or not isinstance(value, entry.type):
         raise SpecError(f"{name} {value!r} is not {_KINDS[entry.type]}")
+    if isinstance(value, bool):
+        return value
     if isinstance(value, str):
         if entry.choices is not None and value not in entry.names():
             raise SpecError(f"unknown {name} {value!r}: use one of {', '.join(entry.names())}")
@@ -253,7 +261,7 @@ def checked(name: str, value: Any) -> Any:
     return value
 
 
-_KINDS = {int: "a whole number", float: "a number", str: "text"}
+_KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
 
 
 def _bounds(entry: Option) -> str:

@@ -126,14 +126,14 @@ def test_ctrl_c_ends_the_workers(monkeypatch):
 
 
 def test_failed_runs_are_said_and_the_others_kept(tmp_path, monkeypatch):
-    run = module.run
+    advance = module.advance
 
     def fragile(spec, listeners):
         if spec.method == "mgp":
             raise TfcsrError("no luck")
-        return run(spec, listeners)
+        return (yield from advance(spec, listeners))
 
-    monkeypatch.setattr(module, "run", fragile)
+    monkeypatch.setattr(module, "advance", fragile)
     comparison = tfcsr.compare(benchmark="tiny", methods=["er", "mgp"], seeds=1, out=tmp_path, **QUICK)
     assert [summary.method for summary in comparison.methods] == ["er"]
     assert list(comparison.errors.values()) == ["no luck"]

@@ -15,32 +15,34 @@ def prepared(**fields):
 
 def test_a_plan_uses_each_new_example_once():
     learner, data = prepared()
-    plan = plan_epoch(learner, len(data), Mix(new=8, replay=8, stride=8))
-    assert torch.cat(plan.new).sort().values.tolist() == list(range(80))
-    assert plan.replay.shape == (10, 8)
-    assert all(len(set(row)) == 8 for row in plan.replay.tolist())
-    assert plan.samples == 160
+    (batches,) = plan_epoch(learner, len(data), Mix(new=8, replay=8, stride=8))
+    assert batches.new.flatten().sort().values.tolist() == list(range(80))
+    assert batches.replay.shape == (10, 8)
+    assert all(len(set(row)) == 8 for row in batches.replay.tolist())
+    assert batches.samples == 160
 
 
 def test_the_papers_plan_leaves_half_of_them_out():
     learner, _ = prepared()
-    plan = plan_epoch(learner, 75, Mix(new=8, replay=8, stride=16))
-    assert [len(positions) for positions in plan.new] == [8, 8, 8, 8, 8]  # the last 11 give their first 8
-    assert len(set(torch.cat(plan.new).tolist())) == 40
+    plan = plan_epoch(learner, 70, Mix(new=8, replay=8, stride=16))
+    assert [tuple(batches.new.shape) for batches in plan] == [(4, 8), (1, 6)]  # the last 6 are all taken
+    assert len({i for batches in plan for i in batches.new.flatten().tolist()}) == 38
+    (whole, last) = plan_epoch(learner, 75, Mix(new=8, replay=8, stride=16))
+    assert (len(whole), last.shape) == (4, (8, 8))  # the last 11 give their first 8
 
 
 def test_every_epoch_is_shuffled_anew():
     learner, _ = prepared()
     mix = Mix(new=8, replay=8, stride=8)
-    first, second = plan_epoch(learner, 80, mix), plan_epoch(learner, 80, mix)
-    assert torch.cat(first.new).tolist() != torch.cat(second.new).tolist()
+    (first,), (second,) = plan_epoch(learner, 80, mix), plan_epoch(learner, 80, mix)
+    assert first.new.tolist() != second.new.tolist()
     assert first.replay.tolist() != second.replay.tolist()
 
 
 def test_batches_are_new_then_old_normalised():
     learner, data = prepared()
-    plan = plan_epoch(learner, len(data), Mix(new=8, replay=4, stride=8))
-    x, y = next(compose(learner, data, plan))
+    (plan,) = plan_epoch(learner, len(data), Mix(new=8, replay=4, stride=8))
+    x, y = compose(learner, data, plan[:1])
     assert x.shape == (12, 1, 4, 4)
     assert torch.equal(y, torch.cat([data.y[plan.new[0]], learner.buffer.y[plan.replay[0]]]))
     pixels = torch.cat([data.x[plan.new[0]], learner.buffer.x[plan.replay[0]]]).float()
@@ -50,11 +52,11 @@ def test_batches_are_new_then_old_normalised():
 @pytest.mark.parametrize(("view", "replayed"), [("fresh", True), ("frozen", False)])
 def test_what_is_augmented(view, replayed):
     learner, data = prepared(augment="crop-flip", replay_view=view)
-    plan = plan_epoch(learner, len(data), Mix(new=8, replay=8, stride=8))
+    (plan,) = plan_epoch(learner, len(data), Mix(new=8, replay=8, stride=8))
     assert plan.new_crops is not None
-    assert len(plan.new_crops) == 10
+    assert plan.new_crops.shape == (10, 8, 3)
     assert (plan.replay_crops is not None) is replayed
-    x, _ = next(compose(learner, data, plan))
+    x, _ = compose(learner, data, plan[:1])
     plain = learner.views.normalised(torch.cat([data.x[plan.new[0]], learner.buffer.x[plan.replay[0]]]))
     assert not torch.equal(x[:8], plain[:8])
     assert torch.equal(x[8:], plain[8:]) is not replayed
@@ -63,6 +65,17 @@ def test_what_is_augmented(view, replayed):
 def test_methods_with_one_seed_see_the_same_order():
     def order(method):
         training = make_training(method=method)
-        return torch.cat(plan_epoch(training.learner, 80, Mix(new=16, replay=0, stride=16)).new).tolist()
+        return plan_epoch(training.learner, 80, Mix(new=16, replay=0, stride=16))[0].new.tolist()
 
     assert order("finetune") == order("ewc") == order("er")
+
+
+@pytest.mark.parametrize(
+    ("examples", "shapes"),
+    [(80, [(5, 16)]), (81, [(4, 16), (1, 17)]), (82, [(5, 16), (1, 2)]), (17, [(1, 17)]), (1, [(1, 1)])],
+)
+def test_a_single_left_over_joins_the_batch_before(examples, shapes):
+    learner, _ = prepared()
+    plan = plan_epoch(learner, examples, Mix(new=16, replay=0, stride=16))
+    assert [tuple(batches.new.shape) for batches in plan] == shapes
+    assert sorted(i for batches in plan for i in batches.new.flatten().tolist()) == list(range(examples))

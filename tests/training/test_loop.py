@@ -124,8 +124,9 @@ def test_a_last_batch_of_one_joins_the_one_before():
     # 2 classes of 33 examples: 66 = 4 batches of 16 + 2; with 65 a single one would be left over.
     training = make_training(method="finetune", batch_size=79, epochs=1)
     sizes = []
-    step = training._step
-    training._step = lambda x, y: sizes.append(len(y)) or step(x, y)
+    step = training.steps.step
+    training.steps.step = lambda x, y: sizes.append(len(y)) or step(x, y)
+    training.steps.step.learner = training.learner
     training.run()
     assert sizes == [80] * 3
 

@@ -66,6 +66,9 @@ class TaskSequence:
         # One tensor with the test examples of all tasks in a row, so that an evaluation is one pass.
         rows = [_rows(dataset.test_y, classes) for classes in self.classes]
         self.test_sizes = [len(r) for r in rows]
+        most = max_per_class or len(dataset.train_y)
+        per_class = np.minimum(np.bincount(dataset.train_y), most)
+        self.train_sizes = [int(per_class[list(classes)].sum()) for classes in self.classes]
         self.test = self._examples((torch.from_numpy(dataset.test_x).to(device), dataset.test_y), np.concatenate(rows))
 
     def __len__(self) -> int:

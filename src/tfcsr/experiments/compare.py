@@ -11,11 +11,12 @@ from tfcsr.buffer.policies import POLICIES
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import SpecError, TfcsrError
 from tfcsr.experiments.folder import RunFolder
-from tfcsr.experiments.machine import cores, on_this_machine
+from tfcsr.experiments.machine import cores, on_this_machine, settings
 from tfcsr.experiments.pool import News, run_in_processes
 from tfcsr.experiments.result import Result
-from tfcsr.experiments.run import run
+from tfcsr.experiments.run import advance
 from tfcsr.experiments.statistics import Estimate, estimate, paired_difference
+from tfcsr.experiments.together import run_together
 from tfcsr.files import write_json
 from tfcsr.methods import METHODS
 from tfcsr.models import MODELS
@@ -80,7 +81,8 @@ def compare(
     """Run every method with every seed, but for what is already complete in `out`, and summarise.
 
     `seeds` is how many, or which; `baseline` is the method the others are paired with (er, if it takes part); `workers`
-    how many runs go on at once (as many as there are cores; 1 on a GPU). Other arguments are spec fields for all runs.
+    how many runs go on at once (one per core; on a GPU, as many as fill it and fit its memory). Other arguments are
+    spec fields for all runs.
     """
     names = METHODS.names() if methods == "all" else [methods] if isinstance(methods, str) else list(methods)
     numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
@@ -161,17 +163,18 @@ def _execute(specs: list[RunSpec], workers: int, watcher: Watcher) -> list[Resul
         if spec.out is not None and (complete := RunFolder(spec.out).completed(spec)) is not None:
             tell(spec, complete)
     todo = [spec for spec in specs if spec not in outcome]
-    if not workers:
-        workers = 1 if specs[0].device != "cpu" else max(1, cores() // specs[0].threads)
-    workers = min(workers, len(todo))
-    if workers > 1 and all(_found_by_others(spec) for spec in todo):
+    if specs[0].device == "cpu":
+        workers = min(workers or max(1, cores() // specs[0].threads), len(todo))
+    if specs[0].device == "cpu" and workers > 1 and all(_found_by_others(spec) for spec in todo):
         run_in_processes(todo, workers, lambda i, news: tell(todo[i], news))
     else:
-        for spec in todo:
-            try:
-                tell(spec, run(spec, [functools.partial(tell, spec)]))
-            except TfcsrError as error:
-                tell(spec, error)
+        with settings(specs[0]):
+            run_together(
+                todo,
+                lambda i: advance(todo[i], [functools.partial(tell, todo[i])]),
+                lambda i, news: tell(todo[i], news),
+                workers if specs[0].device != "cpu" else 1,
+            )
     return [outcome[spec] for spec in specs]
 
 

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ def cores() -> int:
 
 
 def on_this_machine(spec: RunSpec, threads: int = 0) -> RunSpec:
-    """The spec with `auto` device and unset threads decided; refuses what the machine does not have."""
+    """The spec with device, precision and threads decided; refuses what the machine does not have."""
     device = spec.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -30,22 +31,34 @@ def on_this_machine(spec: RunSpec, threads: int = 0) -> RunSpec:
         number = int(device.partition(":")[2] or 0)
         if number >= torch.cuda.device_count():
             raise DeviceError(f"device {device}: this machine has {torch.cuda.device_count()} GPU(s), counted from 0")
-    return spec.replace(device=device, threads=spec.threads or threads or cores())
+    precision = spec.precision
+    if precision == "auto":
+        precision = "fp32" if device == "cpu" else "bf16"
+    return spec.replace(device=device, precision=precision, threads=spec.threads or threads or cores())
 
 
 @contextmanager
 def settings(spec: RunSpec) -> Iterator[None]:
     """torch's process-wide switches as the spec wants them, and back afterwards."""
-    threads = torch.get_num_threads()
+    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn
-    tf32 = matmul.allow_tf32, convolution.allow_tf32
+    before = matmul.allow_tf32, convolution.allow_tf32, convolution.deterministic
     torch.set_num_threads(spec.threads)
     matmul.allow_tf32 = convolution.allow_tf32 = spec.precision == "tf32"
+    if spec.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS first starts
+        convolution.deterministic = True
+        # Max-pooling's backward pass is on torch's list for overlapping windows only, which ours are not.
+        torch.use_deterministic_algorithms(True, warn_only=True)
     try:
-        yield
+        with warnings.catch_warnings():
+            if spec.deterministic:
+                warnings.filterwarnings("ignore", "max_pool2d_with_indices_backward")
+            yield
     finally:
         torch.set_num_threads(threads)
-        matmul.allow_tf32, convolution.allow_tf32 = tf32
+        matmul.allow_tf32, convolution.allow_tf32, convolution.deterministic = before
+        torch.use_deterministic_algorithms(deterministic)
 
 
 def environment(spec: RunSpec) -> dict[str, Any]:
@@ -56,13 +69,13 @@ def environment(spec: RunSpec) -> dict[str, Any]:
         "torch": torch.__version__,
         "numpy": numpy.__version__,
         "platform": platform.platform(),
-        "processor": _processor(),
+        "processor": processor(),
         "cores": cores(),
         "gpu": gpu,
     }
 
 
-def _processor() -> str:
+def processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
         return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))

@@ -1,6 +1,7 @@
 """What a method may do: everything it does not override is plain training on the newest task."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,8 +49,18 @@ class Learner:
         x = self.view(examples.x) if self.spec.replay_view == "frozen" else examples.x
         self.buffer.add(x, examples.y, self.generators["reservoir"])
 
+    def precision(self) -> AbstractContextManager[Any]:
+        """The arithmetic of forward passes. Casts are not cached: a captured step must make them anew each time."""
+        enabled = self.spec.precision == "bf16"
+        return torch.autocast(self.buffer.y.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
+
+    def predict(self, x: Tensor) -> Tensor:
+        """The logits for stored images."""
+        with self.precision():
+            return predict(self.model, x, self.views.normalised)
+
     def accuracy(self, examples: Examples) -> float:
-        chosen = predict(self.model, examples.x, self.views.normalised).argmax(dim=1)
+        chosen = self.predict(examples.x).argmax(dim=1)
         return 100 * int((chosen == examples.y).sum()) / len(examples)
 
     def recall(self) -> Recall:
@@ -59,14 +70,15 @@ class Learner:
             self.buffer.draw(1, count, self.generators["replay"])
             return Recall(100.0, {})
         chosen = self.buffer.draw(1, count, self.generators["probe"])[0]
-        return probe(
-            self.model,
-            self.buffer.x[chosen],
-            self.buffer.y[chosen],
-            self.buffer.classes(),
-            self.views.normalised,
-            train_mode=self.spec.probe_mode == "train",
-        )
+        with self.precision():
+            return probe(
+                self.model,
+                self.buffer.x[chosen],
+                self.buffer.y[chosen],
+                self.buffer.classes(),
+                self.views.normalised,
+                train_mode=self.spec.probe_mode == "train",
+            )
 
     def record_probe(self, task: int, epoch: int, recall: Recall, passed: bool, next_epoch: int | None) -> None:
         found = {"task": task, "epoch": epoch, "recall": recall.overall, "passed": passed, "next_epoch": next_epoch}
@@ -77,7 +89,8 @@ class Learner:
 class Method:
     """Plain training. The loop calls the hooks in the order they stand here.
 
-    A hook that changes something must keep it in `state_dict`, so that a run can go on where it stopped.
+    A hook that changes something must keep it in `state_dict`, so that a run can go on where it stopped, and change
+    tensors in place: on a GPU the step is recorded once, with their addresses.
     """
 
     uses_buffer = False
@@ -125,6 +138,11 @@ class Method:
 
     def parameters(self) -> list[nn.Parameter]:
         return [p for p in self.learner.model.parameters() if p.requires_grad]
+
+
+def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
+    for target, source in zip(targets, sources, strict=True):
+        target.copy_(source)
 
 
 def squared_distance(parameters: list[nn.Parameter], anchor: list[Tensor], weight: list[Tensor]) -> Tensor:

@@ -8,7 +8,7 @@ from torch.nn.functional import cross_entropy
 
 from tfcsr.data.tasks import Task
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import Learner, Method, squared_distance
+from tfcsr.methods.base import Learner, Method, copy_all, squared_distance
 
 
 @METHODS.add("ewc")
@@ -24,11 +24,8 @@ class ElasticWeightConsolidation(Method):
         self.curvature = [torch.zeros_like(p) for p in self.parameters()]
         self.lowest = [torch.zeros_like(p) for p in self.parameters()]
         self.offset = torch.zeros((), device=self.parameters()[0].device)
-        self.tasks = 0
 
-    def penalty(self) -> Tensor | None:
-        if self.tasks == 0:
-            return None
+    def penalty(self) -> Tensor:
         return self.spec.ewc_lambda * (squared_distance(self.parameters(), self.lowest, self.curvature) + self.offset)
 
     def end_task(self, task: Task) -> None:
@@ -38,8 +35,7 @@ class ElasticWeightConsolidation(Method):
             distance = p.detach() - self.lowest[i]
             self.offset += (self.curvature[i] * share * distance.square()).sum()
             self.lowest[i] += share * distance
-            self.curvature[i] = total
-        self.tasks += 1
+            self.curvature[i] += fisher
 
     def fisher(self, task: Task) -> list[Tensor]:
         """The mean over batches of the squared gradient of the batch's mean cross-entropy, in eval mode, over the
@@ -57,9 +53,9 @@ class ElasticWeightConsolidation(Method):
         return fisher
 
     def state_dict(self) -> dict[str, Any]:
-        return {"curvature": self.curvature, "lowest": self.lowest, "offset": self.offset, "tasks": self.tasks}
+        return {"curvature": self.curvature, "lowest": self.lowest, "offset": self.offset}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.curvature = [t.clone() for t in state["curvature"]]
-        self.lowest = [t.clone() for t in state["lowest"]]
-        self.offset, self.tasks = state["offset"].clone(), state["tasks"]
+        copy_all(self.curvature, state["curvature"])
+        copy_all(self.lowest, state["lowest"])
+        self.offset.copy_(state["offset"])

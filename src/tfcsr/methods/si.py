@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from tfcsr.data.tasks import Task
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import Learner, Method, squared_distance
+from tfcsr.methods.base import Learner, Method, copy_all, squared_distance
 
 EPSILON = 1e-7
 LARGEST_IMPORTANCE = 0.001
@@ -49,13 +49,13 @@ class SynapticIntelligence(Method):
         for i, p in enumerate(self.parameters()):
             moved = (p.detach() - self.anchor[i]).square()
             self.total[i] += self.path[i] / (moved + EPSILON)
-            self.importance[i] = (-self.total[i]).clamp(max=LARGEST_IMPORTANCE)
+            self.importance[i].copy_((-self.total[i]).clamp(max=LARGEST_IMPORTANCE))
             self.path[i].zero_()
-        self.anchor = self.copy()
+            self.anchor[i].copy_(p.detach())
 
     def state_dict(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.STATE}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name in self.STATE:
-            setattr(self, name, [t.clone() for t in state[name]])
+            copy_all(getattr(self, name), state[name])

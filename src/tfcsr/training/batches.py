@@ -1,6 +1,5 @@
 """The batches of an epoch: which examples, in which order, seen how. All of it is drawn before the first step."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -12,50 +11,66 @@ from tfcsr.methods.base import Learner, Mix
 
 
 @dataclass(frozen=True)
-class EpochPlan:
-    """Positions of the new examples of each batch, and [batches, n] positions in the buffer; crops where augmented."""
+class Batches:
+    """Batches of one shape, a row each: positions among the new examples and in the buffer, and where augmented the
+    crop of each. Given the positions of one batch, `compose` makes it.
+    """
 
-    new: list[Tensor]
-    replay: Tensor
-    new_crops: list[Tensor] | None
-    replay_crops: Tensor | None
+    new: Tensor  # [batches, n]
+    replay: Tensor  # [batches, r]
+    new_crops: Tensor | None  # [batches, n, 3]
+    replay_crops: Tensor | None  # [batches, r, 3]
 
     def __len__(self) -> int:
         return len(self.new)
 
     @property
     def samples(self) -> int:
-        return sum(len(positions) for positions in self.new) + self.replay.numel()
+        return self.new.numel() + self.replay.numel()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.new.shape[1], self.replay.shape[1]
+
+    def __getitem__(self, rows: slice) -> "Batches":
+        crops = (None if crops is None else crops[rows] for crops in (self.new_crops, self.replay_crops))
+        return Batches(self.new[rows], self.replay[rows], *crops)
 
 
-def plan_epoch(learner: Learner, examples: int, mix: Mix) -> EpochPlan:
+def plan_epoch(learner: Learner, examples: int, mix: Mix) -> list[Batches]:
+    """An epoch's batches: those of the full shape, then what is left over. Drawn on the CPU, brought over at once."""
     generators, device = learner.generators, learner.buffer.y.device
     order = torch.randperm(examples, generator=generators["order"])
-    new = [part[: mix.new] for part in order.split(mix.stride)]
-    if len(new) > 1 and len(new[-1]) + mix.replay == 1:
+    whole = examples // mix.stride
+    rest = order[whole * mix.stride :][: mix.new]
+    new = order[: whole * mix.stride].reshape(whole, mix.stride)[:, : mix.new]
+    parts = [new] if whole else []
+    if whole and len(rest) + mix.replay == 1:
         # Batch normalisation cannot work on a single example: the last one joins the batch before.
-        new[-2:] = [torch.cat(new[-2:])]
-    replay = learner.buffer.draw(len(new), mix.replay, generators["replay"])
-    new_crops, replay_crops = None, None
-    if learner.spec.augment == "crop-flip":
-        sizes = [len(positions) for positions in new]
-        new_crops = list(draw_crops(sum(sizes), generators["augmentation"]).to(device).split(sizes))
-        if learner.spec.replay_view == "fresh":
-            crops = draw_crops(replay.numel(), generators["augmentation"])
-            replay_crops = crops.reshape(*replay.shape, 3).to(device)
-    sizes = [len(positions) for positions in new]
-    return EpochPlan(list(torch.cat(new).to(device).split(sizes)), replay, new_crops, replay_crops)
+        parts = [new[:-1], torch.cat([new[-1], rest])[None]] if whole > 1 else [torch.cat([new[0], rest])[None]]
+    elif len(rest):
+        parts.append(rest[None])
+    replay = learner.buffer.draw(sum(map(len, parts)), mix.replay, generators["replay"])
+    plan = []
+    for new in parts:
+        old, replay = replay[: len(new)], replay[len(new) :]
+        new_crops, replay_crops = None, None
+        if learner.spec.augment == "crop-flip":
+            new_crops = draw_crops(new.numel(), generators["augmentation"]).reshape(*new.shape, 3).to(device)
+            if learner.spec.replay_view == "fresh":
+                replay_crops = draw_crops(old.numel(), generators["augmentation"]).reshape(*old.shape, 3).to(device)
+        plan.append(Batches(new.to(device), old, new_crops, replay_crops))
+    return plan
 
 
-def compose(learner: Learner, data: Examples, plan: EpochPlan) -> Iterator[tuple[Tensor, Tensor]]:
-    """The batches of the plan, normalised, one after another."""
-    for i, positions in enumerate(plan.new):
-        x, y = data.x[positions], data.y[positions]
-        if plan.new_crops is not None:
-            x = crop_flip(x, plan.new_crops[i])
-        if plan.replay.shape[1]:
-            old = learner.buffer.x[plan.replay[i]]
-            if plan.replay_crops is not None:
-                old = crop_flip(old, plan.replay_crops[i])
-            x, y = torch.cat([x, old]), torch.cat([y, learner.buffer.y[plan.replay[i]]])
-        yield learner.views.normalised(x), y
+def compose(learner: Learner, data: Examples, one: Batches) -> tuple[Tensor, Tensor]:
+    """The batch of a single row, new examples first, normalised."""
+    x, y = data.x[one.new[0]], data.y[one.new[0]]
+    if one.new_crops is not None:
+        x = crop_flip(x, one.new_crops[0])
+    if one.replay.shape[1]:
+        old = learner.buffer.x[one.replay[0]]
+        if one.replay_crops is not None:
+            old = crop_flip(old, one.replay_crops[0])
+        x, y = torch.cat([x, old]), torch.cat([y, learner.buffer.y[one.replay[0]]])
+    return learner.views.normalised(x), y

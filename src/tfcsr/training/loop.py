@@ -2,12 +2,11 @@
 
 import hashlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from tfcsr.buffer.buffer import Buffer
 from tfcsr.data.dataset import Dataset
@@ -19,10 +18,17 @@ from tfcsr.methods import METHODS
 from tfcsr.methods.base import Learner
 from tfcsr.metrics import pooled_accuracy
 from tfcsr.models import MODELS
-from tfcsr.models.predict import predict
 from tfcsr.spec import RunSpec
-from tfcsr.training.batches import compose, plan_epoch
+from tfcsr.training.batches import plan_epoch
 from tfcsr.training.events import Events, Listener
+from tfcsr.training.step import (
+    COMPILE_FROM_STEPS,
+    CapturedSteps,
+    CudaCapture,
+    PlainSteps,
+    Step,
+    compiled_forward,
+)
 
 
 class Training:
@@ -36,7 +42,9 @@ class Training:
         self.tasks = TaskSequence(dataset, spec.tasks, spec.class_order, device, max_per_class=spec.max_per_class)
         method = METHODS.get(spec.method)
         self.model = build_model(spec, shape, len(dataset.class_names)).to(device)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=spec.lr, fused=True)
+        self.optimizer = torch.optim.Adam(
+            self.model.parameters(), lr=spec.lr, fused=True, capturable=device.type == "cuda"
+        )
         self.learner = Learner(
             spec=spec,
             model=self.model,
@@ -46,6 +54,7 @@ class Training:
             emit=self.events.emit,
         )
         self.method = method(self.learner)
+        self.steps = self._steps(shape)
         self.task_number = 1  # the task in hand, and the epochs it has had
         self.epoch = 0
         self.mastered = False
@@ -58,8 +67,25 @@ class Training:
         self.replay_batches = 0
         self.seconds = 0.0
 
+    def _steps(self, shape: tuple[int, ...]) -> PlainSteps | CapturedSteps:
+        step = Step(self.learner, self.method, self.optimizer)
+        if self.spec.device == "cpu":
+            return PlainSteps(step)
+        sizes = self.tasks.train_sizes
+        if self.method.epochs() * sum(sizes) / self.spec.batch_size >= COMPILE_FROM_STEPS:
+            step.forward = compiled_forward() or step.forward
+        return CapturedSteps(step, sum(sizes) if self.method.sees_all_tasks else max(sizes), shape, CudaCapture())
+
     def run(self) -> None:
-        """Train on every task that is left, each until its epochs are done or its method says so."""
+        for _ in self.advance():
+            pass
+
+    def advance(self) -> Iterator[None]:
+        """Train on every task that is left, each until its epochs are done or its method says so.
+
+        Yields whenever an epoch's steps are on their way: whoever drives several runs on one GPU may turn to another
+        while the device works.
+        """
         self.model.train()  # once: whatever asks the model in between leaves it as it was
         if not self.untrained:
             self.untrained = self._evaluate()[0]
@@ -71,9 +97,10 @@ class Training:
                 self.events.emit("task_started", task=task.number, classes=list(task.classes))
                 self.method.begin_task(task)
             data = self._training_data(task)
+            self.steps.begin_task(data)
             while self.epoch < self.method.epochs() and not self.mastered:
                 self.epoch += 1
-                self._train_epoch(task, data)
+                yield from self._train_epoch(task, len(data))
                 self.mastered = self.method.end_epoch(task, self.epoch)
                 self.seconds += time.perf_counter() - started
                 started = time.perf_counter()
@@ -82,17 +109,21 @@ class Training:
             self.seconds += time.perf_counter() - started
         self.events.emit("run_finished", seconds=self.seconds)
 
-    def _train_epoch(self, task: Task, data: Examples) -> None:
+    def _train_epoch(self, task: Task, examples: int) -> Iterator[None]:
         mix = self.method.mix(task, self.epoch)
-        plan = plan_epoch(self.learner, len(data), mix)
-        losses = torch.empty(len(plan), device=data.y.device)
-        for i, (x, y) in enumerate(compose(self.learner, data, plan)):
-            losses[i] = self._step(x, y)
-            self.events.emit("step", task=task.number, epoch=self.epoch, step=i + 1, steps=len(plan))
+        plan = plan_epoch(self.learner, examples, mix)
+        steps = sum(map(len, plan))
+        losses = torch.empty(steps, device=self.tasks.test.y.device)
+        taken = 0
+        for batches in plan:
+            for _ in self.steps.take(batches, losses[taken : taken + len(batches)]):
+                taken += 1
+                self.events.emit("step", task=task.number, epoch=self.epoch, step=taken, steps=steps)
+        yield
         self._check_finite(losses, task)
-        self.optimizer_steps += len(plan)
-        self.samples_seen += plan.samples
-        self.replay_batches += len(plan) if mix.replay else 0
+        self.optimizer_steps += steps
+        self.samples_seen += sum(batches.samples for batches in plan)
+        self.replay_batches += steps if mix.replay else 0
         self.events.emit(
             "epoch_finished",
             task=task.number,
@@ -102,18 +133,6 @@ class Training:
             optimizer_steps=self.optimizer_steps,
             replayed=mix.replay > 0,
         )
-
-    def _step(self, x: Tensor, y: Tensor) -> Tensor:
-        self.optimizer.zero_grad()
-        with torch.autocast(x.device.type, torch.bfloat16, enabled=self.spec.precision == "bf16"):
-            loss = cross_entropy(self.model(x), y)
-        penalty = self.method.penalty()
-        if penalty is not None:
-            loss = loss + penalty
-        loss.backward()
-        self.optimizer.step()
-        self.method.after_step()
-        return loss.detach()
 
     def _check_finite(self, losses: Tensor, task: Task) -> None:
         # Once an epoch and not after each step, where a GPU would have to wait for the answer.
@@ -143,7 +162,7 @@ class Training:
 
         With one class a task, always naming the newest is mere forgetting; then the logits themselves must not move.
         """
-        logits = predict(self.model, self.tasks.test.x, self.learner.views.normalised)
+        logits = self.learner.predict(self.tasks.test.x)
         chosen = logits.argmax(dim=1)
         right = (chosen == self.tasks.test.y).split(self.tasks.test_sizes)
         row = [100 * int(part.sum()) / len(part) for part in right]

@@ -1,0 +1,197 @@
+"""Split CIFAR-100 on a GPU: one run, several at once, and a plain eager loop beside them. `python -m benchmarks.gpu`
+
+The images are random, in CIFAR-100's shape: speed does not depend on what is in them, and no data is needed.
+"""
+
+import itertools
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+from torch.utils.flop_counter import FlopCounterMode
+
+from benchmarks.measure import Row, arguments, interleaved, ratio, seconds, show, summary
+from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
+from tfcsr.data.dataset import Dataset
+from tfcsr.experiments.machine import on_this_machine, settings
+from tfcsr.methods.base import Mix
+from tfcsr.spec import RunSpec
+from tfcsr.training import loop
+from tfcsr.training.batches import compose, plan_epoch
+from tfcsr.training.loop import Training
+
+
+def random_cifar(data_dir: str | None) -> Dataset:
+    rng = np.random.default_rng(0)
+
+    def split(per_class: int) -> tuple[np.ndarray, np.ndarray]:
+        y = np.repeat(np.arange(100), per_class)
+        return rng.integers(0, 256, (len(y), 3, 32, 32), dtype=np.uint8), y
+
+    (train_x, train_y), (test_x, test_y) = split(500), split(100)
+    names = tuple(map(str, range(100)))
+    return Dataset("random", train_x, train_y, test_x, test_y, names, 255.0, (0.5,) * 3, (0.29,) * 3)
+
+
+BENCHMARKS.add("random-cifar")(
+    Benchmark(random_cifar, 100, 10, {**BENCHMARKS.get("split-cifar100").defaults, "mastery_threshold": 0.0})
+)
+
+
+def spec(**fields: object) -> RunSpec:
+    return on_this_machine(RunSpec.from_dict({"benchmark": "random-cifar", "device": "cuda", **fields}))
+
+
+class OurSteps:
+    """The steps of one run, as the loop takes them."""
+
+    def __init__(self, **fields: object) -> None:
+        self.spec = spec(method="er", **fields)
+        self.stream = torch.cuda.Stream()
+        with settings(self.spec), torch.cuda.stream(self.stream):
+            self.training = Training(self.spec, random_cifar(None))
+            task = self.training.tasks.task(1)
+            self.training.method.begin_task(task)
+            self.training.steps.begin_task(task.train)
+            plan = plan_epoch(self.training.learner, len(task.train), Mix(32, 32, 32))
+            self.batches = plan[0][:100]
+            self.losses = torch.empty(100, device="cuda")
+            self.take()
+
+    def take(self) -> None:
+        with settings(self.spec), torch.cuda.stream(self.stream):
+            for _ in self.training.steps.take(self.batches, self.losses):
+                pass
+        torch.cuda.synchronize()
+
+    def ms(self) -> float:
+        return 1000 * seconds(self.take) / len(self.batches)
+
+
+class EagerLoop:
+    """What one would write first: the same model, batches, augmentation and optimizer, step by step in fp32."""
+
+    def __init__(self, ours: OurSteps, tf32: bool) -> None:
+        self.ours = ours
+        self.tf32 = tf32
+        self.model = loop.build_model(ours.spec, (3, 32, 32), 100).cuda().to(memory_format=torch.contiguous_format)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
+
+    def take(self) -> None:
+        torch.backends.cudnn.allow_tf32 = self.tf32
+        learner, data = self.ours.training.learner, self.ours.training.steps.data
+        for i in range(50):
+            x, y = compose(learner, data, self.ours.batches[i : i + 1])
+            self.optimizer.zero_grad()
+            loss = cross_entropy(self.model(x.contiguous()), y)
+            loss.backward()
+            self.optimizer.step()
+        torch.cuda.synchronize()
+
+    def ms(self) -> float:
+        return 1000 * seconds(self.take) / 50
+
+
+def matrix_rate() -> float:
+    a, b = (torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+
+    def multiply() -> None:
+        for _ in range(20):
+            torch.mm(a, b)
+        torch.cuda.synchronize()
+
+    multiply()
+    return 20 * 2 * 8192**3 / seconds(multiply)
+
+
+def step_flops(ours: OurSteps) -> int:
+    model = loop.build_model(ours.spec, (3, 32, 32), 100).cuda()
+    with FlopCounterMode(display=False) as counter:
+        cross_entropy(
+            model(torch.zeros(64, 3, 32, 32, device="cuda")), torch.zeros(64, device="cuda").long()
+        ).backward()
+    return counter.get_total_flops()
+
+
+def one_run(**fields: object) -> tuple[float, int]:
+    """Seconds and steps of a run of two tasks, everything included: plans, probes, evaluation, events."""
+    chosen = spec(method="tfcsr", protocol="paper", **fields)
+    with settings(chosen), torch.cuda.stream(torch.cuda.Stream()):
+        training = Training(chosen, random_cifar(None))
+        turns = training.advance()
+        while training.task_number < 2:  # the first task pays for the recording
+            next(turns)
+        started = training.optimizer_steps
+
+        def two_tasks() -> None:
+            while training.task_number < 4:
+                next(turns)
+
+        return seconds(two_tasks), training.optimizer_steps - started
+
+
+def several(count: int, **fields: object) -> float:
+    """Milliseconds per step of a run when so many go on at once, everything included."""
+    specs = [spec(method="tfcsr", protocol="paper", seed=seed, **fields) for seed in range(count)]
+    trainings = [Training(one, random_cifar(None)) for one in specs]
+    lanes = [(torch.cuda.Stream(), training.advance(), training) for training in trainings]
+    torch.cuda.synchronize()
+
+    def until(task: int) -> None:
+        for stream, turns, training in itertools.cycle(lanes):
+            if all(training.task_number >= task for _, _, training in lanes):
+                break
+            if training.task_number < task:
+                with torch.cuda.stream(stream):
+                    next(turns)
+        torch.cuda.synchronize()
+
+    with settings(specs[0]):
+        until(2)
+        started = sum(training.optimizer_steps for training in trainings)
+        spent = seconds(lambda: until(3))
+        return 1000 * spent / (sum(training.optimizer_steps for training in trainings) - started)
+
+
+def main() -> None:
+    options = arguments(__doc__, repetitions=7, epochs=20)
+    rows: list[Row] = []
+    ours, strict = OurSteps(), OurSteps(deterministic=True)
+    fp32 = OurSteps(precision="fp32")
+    subjects = {
+        "eager fp32": EagerLoop(ours, tf32=False).ms,
+        "eager, torch's defaults (tf32 convolutions)": EagerLoop(ours, tf32=True).ms,
+        "tfcsr fp32": fp32.ms,
+        "tfcsr": ours.ms,
+        "tfcsr --deterministic": strict.ms,
+    }
+    found = interleaved(subjects, options.repetitions)
+    rows += [{"what": f"{name}: ms a step", **summary(values)} for name, values in found.items()]
+    for name in ("eager fp32", "eager, torch's defaults (tf32 convolutions)", "tfcsr --deterministic"):
+        rows.append({"what": f"{name} / tfcsr", **ratio(found[name], found["tfcsr"])})
+    flops, rate = step_flops(ours), matrix_rate()
+    reached = flops / (summary(found["tfcsr"])["median"] / 1000)
+    rows.append(
+        {
+            "what": "TFLOP a step / matrix rate, TFLOP/s / share reached alone",
+            "median": f"{flops / 1e12:.3f} / {rate / 1e12:.0f} / {reached / rate:.2f}",
+        }
+    )
+    show("one step", rows, options.json)
+    spent, steps = one_run(epochs=options.epochs)
+    inside = steps * summary(found["tfcsr"])["median"] / 1000
+    rows.append({"what": f"one run, ms a step, all included ({steps} steps)", "median": 1000 * spent / steps})
+    rows.append({"what": "share of the run outside the step", "median": 1 - inside / spent})
+    show("one run", rows[-2:], options.json)
+    for count in (1, 4, 8, 12):
+        value = several(count, epochs=options.epochs)
+        share = flops / value * 1000 / rate
+        rows.append(
+            {"what": f"{count} at once: ms per run-step, all included", "median": value, "of the matrix rate": share}
+        )
+        show("several runs", rows[-1:], None)
+    show("Split CIFAR-100, ResNet-18, batches of 64", rows, options.json)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,83 @@
+"""How the benchmarks measure and show."""
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+import tfcsr
+from tfcsr.experiments.machine import cores, processor
+
+Row = dict[str, Any]
+
+
+def interleaved(subjects: dict[str, Callable[[], float]], repetitions: int) -> dict[str, list[float]]:
+    """Each subject's measurements, taken in turns, so that a busy moment of the machine meets all of them."""
+    found: dict[str, list[float]] = {name: [] for name in subjects}
+    for _ in range(repetitions):
+        for name, measure in subjects.items():
+            found[name].append(measure())
+    return found
+
+
+def seconds(work: Callable[[], None]) -> float:
+    started = time.perf_counter()
+    work()
+    return time.perf_counter() - started
+
+
+def summary(values: list[float]) -> Row:
+    return {"median": statistics.median(values), "low": min(values), "high": max(values), "n": len(values)}
+
+
+def ratio(slower: list[float], faster: list[float]) -> Row:
+    """How many times as long the first takes: of each turn, then the median."""
+    return summary([a / b for a, b in zip(slower, faster, strict=True)])
+
+
+def arguments(description: str | None, **defaults: int) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", type=Path, help="write the figures here too")
+    for name, value in defaults.items():
+        parser.add_argument(f"--{name}", type=int, default=value)
+    return parser.parse_args()
+
+
+def show(title: str, rows: list[Row], file: Path | None) -> None:
+    """A table on the terminal; with a file, the same as JSON with the machine it was measured on."""
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
+    machine = {
+        "tfcsr": tfcsr.__version__,
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "processor": processor(),
+        "cores": cores(),
+        "gpu": gpu,
+        "date": datetime.now(UTC).date().isoformat(),
+    }
+    table = Table(
+        title=f"{title} ({gpu or processor()}, {cores()} cores, torch {torch.__version__}, {machine['date']})"
+    )
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    for column in columns:
+        table.add_column(column, justify="left" if column == "what" else "right")
+    for row in rows:
+        table.add_row(*(_text(row.get(column, "")) for column in columns))
+    Console(width=120).print(table)
+    if file is not None:
+        file.write_text(
+            json.dumps({"title": title, "machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8"
+        )
+
+
+def _text(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,95 @@
+"""Several runs on one GPU in one process: each on a stream of its own, so that they fill the card side by side."""
+
+import contextlib
+import gc
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from tfcsr.errors import OutOfMemoryError, TfcsrError
+from tfcsr.experiments.result import Result
+from tfcsr.spec import RunSpec
+
+Turns = Generator[None, None, Result]
+
+# More do not make the card any faster: with ResNet-18 and batches of 64, four already fill it.
+MOST_AT_ONCE = 8
+# A run is started only where free memory is so many times what one has taken so far: a capture needs room to work.
+HEADROOM = 2.0
+
+
+@dataclass
+class Lane:
+    index: int
+    turns: Turns
+    stream: Any
+
+    def use(self) -> AbstractContextManager[Any]:
+        return torch.cuda.stream(self.stream) if self.stream is not None else contextlib.nullcontext()
+
+
+def _lane(spec: RunSpec, index: int, turns: Turns) -> Lane:
+    return Lane(index, turns, torch.cuda.Stream(spec.device) if spec.device.startswith("cuda") else None)
+
+
+def finish(spec: RunSpec, turns: Turns) -> Result:
+    """One run alone."""
+    lane = _lane(spec, 0, turns)
+    with lane.use():
+        while True:
+            try:
+                next(turns)
+            except StopIteration as stop:
+                result: Result = stop.value
+                return result
+
+
+def run_together(
+    specs: list[RunSpec],
+    begin: Callable[[int], Turns],
+    tell: Callable[[int, Any], None],
+    at_once: int = 0,
+) -> None:
+    """Runs all specs, so many at once as are asked for or as fit the free memory, and tells by index how each ended.
+
+    A run that finds no memory is begun anew with fewer beside it.
+    """
+    most = at_once or MOST_AT_ONCE
+    todo = deque(range(len(specs)))
+    lanes: list[Lane] = []
+    while todo or lanes:
+        if todo and len(lanes) < most and (not lanes or at_once or _fits(specs[0], len(lanes))):
+            index = todo.popleft()
+            lanes.append(_lane(specs[index], index, begin(index)))
+        for lane in list(lanes):
+            try:
+                with lane.use():
+                    next(lane.turns)
+            except StopIteration as stop:
+                lanes.remove(lane)
+                tell(lane.index, stop.value)
+            except OutOfMemoryError as error:
+                lanes.remove(lane)
+                if not lanes:
+                    tell(lane.index, error)
+                    continue
+                most = len(lanes)
+                todo.appendleft(lane.index)
+                tell(lane.index, {"event": "out_of_memory", "at_once": most})
+                del lane
+                gc.collect()
+                torch.cuda.empty_cache()
+            except TfcsrError as error:
+                lanes.remove(lane)
+                tell(lane.index, error)
+
+
+def _fits(spec: RunSpec, running: int) -> bool:
+    if not spec.device.startswith("cuda"):
+        return True
+    free, _ = torch.cuda.mem_get_info(spec.device)
+    return free > HEADROOM * torch.cuda.memory_reserved(spec.device) / running

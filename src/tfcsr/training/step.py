@@ -1,0 +1,160 @@
+"""One training step, and the ways to take the many steps of an epoch: one by one, or captured once and replayed."""
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from tfcsr.data.tasks import Examples
+from tfcsr.methods.base import Learner, Method
+from tfcsr.training.batches import Batches, compose
+
+# Steps taken one by one before a shape is captured: they let libraries choose kernels and allocate their workspaces.
+WARM_UP = 3
+# Below that many steps a run ends before compiling, some 20 s, has paid.
+COMPILE_FROM_STEPS = 10_000
+
+
+def _call(model: nn.Module, x: Tensor) -> Tensor:
+    logits: Tensor = model(x)
+    return logits
+
+
+class Step:
+    """Forward, loss, backward, optimizer, and the method's say in it."""
+
+    def __init__(self, learner: Learner, method: Method, optimizer: torch.optim.Optimizer) -> None:
+        self.learner = learner
+        self.method = method
+        self.optimizer = optimizer
+        self.forward: Callable[[nn.Module, Tensor], Tensor] = _call
+
+    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
+        self.optimizer.zero_grad()
+        with self.learner.precision():
+            loss = cross_entropy(self.forward(self.learner.model, x), y)
+        penalty = self.method.penalty()
+        if penalty is not None:
+            loss = loss + penalty
+        loss.backward()
+        self.optimizer.step()
+        self.method.after_step()
+        return loss.detach()
+
+
+class PlainSteps:
+    """Step by step."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+
+    def begin_task(self, data: Examples) -> None:
+        self.data = data
+
+    def take(self, batches: Batches, losses: Tensor) -> Iterator[None]:
+        """Take a step for each of the batches, which are of one shape; its loss goes to its place in `losses`."""
+        for i in range(len(batches)):
+            losses[i] = self.step(*compose(self.step.learner, self.data, batches[i : i + 1]))
+            yield
+
+
+@dataclass
+class Program:
+    """A captured step for one shape of batch: it reads the row its counter points to and moves the counter on."""
+
+    rows: Batches
+    losses: Tensor
+    counter: Tensor
+    replay: Callable[[], None] | None = None
+    warm: int = field(default=0)
+
+
+class CapturedSteps:
+    """The whole step, from the gathering of the batch to the optimizer, is recorded once for each shape of batch and
+    then replayed: a replay costs one launch instead of some hundred, and needs nothing from the host.
+
+    A recording holds addresses, so everything it touches stays where it is: the task's examples, the buffer, the plan
+    and the methods' tensors are written in place.
+    """
+
+    def __init__(self, step: Step, examples: int, shape: tuple[int, ...], capture: "Capture") -> None:
+        device = step.learner.buffer.y.device
+        self.step = step
+        self.capture = capture
+        self.data = Examples(
+            torch.zeros((examples, *shape), dtype=torch.uint8, device=device),
+            torch.zeros(examples, dtype=torch.int64, device=device),
+        )
+        self.programs: dict[tuple[int, int], Program] = {}
+
+    def begin_task(self, data: Examples) -> None:
+        self.data.x[: len(data)].copy_(data.x)
+        self.data.y[: len(data)].copy_(data.y)
+
+    def take(self, batches: Batches, losses: Tensor) -> Iterator[None]:
+        program = self.programs.get(batches.shape)
+        if program is None or len(program.rows) < len(batches):
+            program = self.programs[batches.shape] = self._program(batches)
+        _copy(program.rows, batches)
+        program.counter.zero_()
+        for _ in range(len(batches)):
+            if program.replay is None and program.warm >= WARM_UP:
+                program.replay = self.capture(lambda: self._one(program))
+            if program.replay is None:
+                self._one(program)
+                program.warm += 1
+            else:
+                program.replay()
+            yield
+        losses.copy_(program.losses[: len(batches)])
+
+    def _program(self, batches: Batches) -> Program:
+        rows = Batches(*(None if t is None else torch.zeros_like(t) for t in _tensors(batches)))  # type: ignore[arg-type]
+        device = batches.new.device
+        return Program(rows, torch.zeros(len(batches), device=device), torch.zeros(1, dtype=torch.int64, device=device))
+
+    def _one(self, program: Program) -> None:
+        row = Batches(*(None if t is None else t.index_select(0, program.counter) for t in _tensors(program.rows)))  # type: ignore[arg-type]
+        loss = self.step(*compose(self.step.learner, self.data, row))
+        program.losses.index_copy_(0, program.counter, loss.reshape(1))
+        program.counter.add_(1)
+
+
+def _tensors(batches: Batches) -> tuple[Tensor | None, ...]:
+    return batches.new, batches.replay, batches.new_crops, batches.replay_crops
+
+
+def _copy(target: Batches, source: Batches) -> None:
+    for to, given in zip(_tensors(target), _tensors(source), strict=True):
+        if to is not None and given is not None:
+            to[: len(given)].copy_(given)
+
+
+Capture = Callable[[Callable[[], None]], Callable[[], None]]
+
+
+class CudaCapture:
+    """Records with CUDA graphs. The graphs of a run share their memory: they never run at the same time."""
+
+    def __init__(self) -> None:
+        self.pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, record: Callable[[], None]) -> Callable[[], None]:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, self.pool, torch.cuda.current_stream(), capture_error_mode="thread_local"):
+            record()
+        return graph.replay
+
+
+_compiled: Callable[[nn.Module, Tensor], Tensor] | None = None
+
+
+def compiled_forward() -> Callable[[nn.Module, Tensor], Tensor] | None:
+    """The forward pass through torch's compiler, one for all runs of a process so that they share what it made."""
+    global _compiled
+    if _compiled is None and importlib.util.find_spec("triton") is not None:
+        _compiled = torch.compile(_call, dynamic=False)
+    return _compiled

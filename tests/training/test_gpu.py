@@ -1,0 +1,102 @@
+"""What only a GPU can show. Run there with `pytest -m gpu`."""
+
+import pytest
+import torch
+from tests.conftest import make_training, striped_dataset
+
+import tfcsr
+from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
+from tfcsr.methods import METHODS
+from tfcsr.training.step import CapturedSteps, PlainSteps
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here: torch.cuda.is_available() is false"),
+]
+
+BENCHMARKS.add("gpu-sized")(
+    Benchmark(
+        load=lambda data_dir: striped_dataset(classes=6, train=200, test=20, size=16),
+        classes=6,
+        tasks=3,
+        defaults={"epochs": 4, "buffer_capacity": 120},
+    )
+)
+SETTINGS = {"benchmark": "gpu-sized", "device": "cuda", "augment": "crop-flip"}
+
+
+def final(**fields):
+    return tfcsr.run(tfcsr.RunSpec(**(SETTINGS | fields)))
+
+
+@pytest.mark.parametrize("method", ["finetune", "joint", "er", "ewc", "si", "tfcsr", "tfcsr-spaced", "mgp"])
+def test_captured_and_plain_steps_agree(method):
+    """Over some hundred fp32 steps, odd batches, penalties and probes included."""
+    fields = SETTINGS | {"method": method, "precision": "fp32", "epochs": 8, "max_epochs": 6, "lr": 1e-4}
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    plain = make_training(**fields)
+    plain.steps = PlainSteps(plain.steps.step)
+    plain.run()
+    captured = make_training(**fields)
+    assert isinstance(captured.steps, CapturedSteps)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        captured.run()
+    assert any(program.replay is not None for program in captured.steps.programs.values())
+    assert captured.optimizer_steps == plain.optimizer_steps >= 60
+    for a, b in zip(plain.model.parameters(), captured.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", ["cnn", "resnet18"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_deterministic_runs_repeat_and_a_probe_changes_nothing(model, precision):
+    fields = {"model": model, "precision": precision, "deterministic": True, "epochs": 3}
+    er = final(method="er", **fields)
+    assert final(method="er", **fields).weights_sha256 == er.weights_sha256
+    assert final(method="tfcsr", **fields).weights_sha256 == er.weights_sha256
+
+
+@pytest.mark.parametrize("model", ["cnn", "resnet18"])
+def test_a_deterministic_run_beside_others_equals_the_same_run_alone(model):
+    fields = SETTINGS | {"model": model, "deterministic": True, "epochs": 3}
+    methods = ["er", "ewc", "si", "finetune"]
+    together = tfcsr.compare(methods=methods, seeds=2, workers=8, **fields)
+    for result in together.results:
+        alone = final(method=result.spec["method"], seed=result.spec["seed"], model=model, deterministic=True, epochs=3)
+        assert alone.weights_sha256 == result.weights_sha256
+
+
+def test_precisions_are_recorded():
+    assert final(method="er", epochs=1).spec["precision"] == "bf16"
+    assert final(method="er", epochs=1, precision="tf32").spec["precision"] == "tf32"
+
+
+def test_every_method_learns_on_the_gpu():
+    for method in METHODS.names():
+        if METHODS.is_built_in(method):
+            result = final(method=method, epochs=6, augment="none")
+            assert result.accuracy_matrix[0][0] > 80, method
+
+
+def test_the_grid_goes_on_with_fewer_runs_when_memory_ends():
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(min(1.0, 1.2e9 / total))
+    try:
+        said = []
+        comparison = tfcsr.compare(
+            methods=["er"],
+            seeds=6,
+            workers=6,
+            model="resnet18",
+            batch_size=256,
+            epochs=2,
+            **{**SETTINGS, "augment": "none"},
+            watcher=lambda spec, news: (
+                said.append(news) if isinstance(news, dict) and news["event"] == "out_of_memory" else None
+            ),
+        )
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+        torch.cuda.empty_cache()
+    assert said
+    assert len(comparison.results) == 6
