@@ -54,7 +54,7 @@ class OurSteps:
             self.training.method.begin_task(task)
             self.training.steps.begin_task(task.train)
             plan = plan_epoch(self.training.learner, len(task.train), Mix(32, 32, 32))
-            self.batches = plan[0][:100]
+            self.batches = plan[0].each(lambda t: t[:100])
             self.losses = torch.empty(100, device="cuda")
             self.take()
 
@@ -79,9 +79,11 @@ class EagerLoop:
 
     def take(self) -> None:
         torch.backends.cudnn.allow_tf32 = self.tf32
-        learner, data = self.ours.training.learner, self.ours.training.steps.data
+        training = self.ours.training
+        data, buffer, views = training.steps.data, training.learner.buffer, training.learner.views
         for i in range(50):
-            x, y = compose(learner, data, self.ours.batches[i : i + 1])
+            row = (None if t is None else t[i] for t in self.ours.batches.tensors())
+            x, y = compose(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, *row)
             self.optimizer.zero_grad()
             loss = cross_entropy(self.model(x.contiguous()), y)
             loss.backward()

@@ -126,8 +126,8 @@ def test_what_a_task_gave_is_gone_afterwards(method):
     untouched, spoiled = trained(**settings), make_training(**settings)
     end_task = spoiled._end_task
 
-    def spoil(task):
-        end_task(task)
+    def spoil(task, logits):
+        end_task(task, logits)
         task.train.x.zero_()
         task.train.y.zero_()
         task.held_out.x.zero_()

@@ -13,6 +13,11 @@ def prepared(**fields):
     return training.learner, task.train
 
 
+def first_batch(learner, data, plan):
+    row = (None if t is None else t[0] for t in plan.tensors())
+    return compose(data.x, data.y, learner.buffer.x, learner.buffer.y, learner.views.mean, learner.views.std, *row)
+
+
 def test_a_plan_uses_each_new_example_once():
     learner, data = prepared()
     (batches,) = plan_epoch(learner, len(data), Mix(new=8, replay=8, stride=8))
@@ -42,7 +47,7 @@ def test_every_epoch_is_shuffled_anew():
 def test_batches_are_new_then_old_normalised():
     learner, data = prepared()
     (plan,) = plan_epoch(learner, len(data), Mix(new=8, replay=4, stride=8))
-    x, y = compose(learner, data, plan[:1])
+    x, y = first_batch(learner, data, plan)
     assert x.shape == (12, 1, 4, 4)
     assert torch.equal(y, torch.cat([data.y[plan.new[0]], learner.buffer.y[plan.replay[0]]]))
     pixels = torch.cat([data.x[plan.new[0]], learner.buffer.x[plan.replay[0]]]).float()
@@ -56,7 +61,7 @@ def test_what_is_augmented(view, replayed):
     assert plan.new_crops is not None
     assert plan.new_crops.shape == (10, 8, 3)
     assert (plan.replay_crops is not None) is replayed
-    x, _ = compose(learner, data, plan[:1])
+    x, _ = first_batch(learner, data, plan)
     plain = learner.views.normalised(torch.cat([data.x[plan.new[0]], learner.buffer.x[plan.replay[0]]]))
     assert not torch.equal(x[:8], plain[:8])
     assert torch.equal(x[8:], plain[8:]) is not replayed

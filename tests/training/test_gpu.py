@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from tests.conftest import make_training, striped_dataset
+from tests.conftest import make_spec, make_training, striped_dataset
 
 import tfcsr
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
+from tfcsr.experiments.machine import settings
 from tfcsr.methods import METHODS
 from tfcsr.training.step import CapturedSteps, PlainSteps
 
@@ -33,18 +34,18 @@ def final(**fields):
 def test_captured_and_plain_steps_agree(method):
     """Over some hundred fp32 steps, odd batches, penalties and probes included."""
     fields = SETTINGS | {"method": method, "precision": "fp32", "epochs": 8, "max_epochs": 6, "lr": 1e-4}
-    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
-    plain = make_training(**fields)
-    plain.steps = PlainSteps(plain.steps.step)
-    plain.run()
-    captured = make_training(**fields)
-    assert isinstance(captured.steps, CapturedSteps)
-    with torch.cuda.stream(torch.cuda.Stream()):
-        captured.run()
+    with settings(make_spec(**fields, deterministic=True)):
+        plain = make_training(**fields)
+        plain.steps = PlainSteps(plain.steps.step)
+        plain.run()
+        captured = make_training(**fields)
+        assert isinstance(captured.steps, CapturedSteps)
+        with torch.cuda.stream(torch.cuda.Stream()):
+            captured.run()
     assert any(program.replay is not None for program in captured.steps.programs.values())
     assert captured.optimizer_steps == plain.optimizer_steps >= 60
     for a, b in zip(plain.model.parameters(), captured.model.parameters(), strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("model", ["cnn", "resnet18"])

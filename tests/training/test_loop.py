@@ -125,8 +125,7 @@ def test_a_last_batch_of_one_joins_the_one_before():
     training = make_training(method="finetune", batch_size=79, epochs=1)
     sizes = []
     step = training.steps.step
-    training.steps.step = lambda x, y: sizes.append(len(y)) or step(x, y)
-    training.steps.step.learner = training.learner
+    training.steps.step = lambda data, row: sizes.append(row.new.shape[1]) or step(data, row)
     training.run()
     assert sizes == [80] * 3
 

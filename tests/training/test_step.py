@@ -115,13 +115,12 @@ def test_a_step_of_a_late_task_costs_what_one_of_the_first_did(method):
     counts = {}
     step = training.steps.step
 
-    def counted(x, y):
+    def counted(data, row):
         with Count() as count:
-            loss = step(x, y)
+            loss = step(data, row)
         counts.setdefault(training.task_number, count.operations)
         return loss
 
-    counted.learner = training.learner
     training.steps.step = counted
     training.run()
     assert counts[6] <= counts[2] <= counts[1] + 2

@@ -15,11 +15,15 @@ class Views:
         def per_channel(values: tuple[float, ...]) -> Tensor:
             return (torch.tensor(values) * dataset.scale).reshape(1, -1, 1, 1).to(device)
 
-        self._mean, self._std = per_channel(dataset.mean), per_channel(dataset.std)
+        self.mean, self.std = per_channel(dataset.mean), per_channel(dataset.std)
 
     def normalised(self, x: Tensor) -> Tensor:
-        # Channels last, like the models: convolutions and pooling are faster so, on a CPU by a third.
-        return ((x.float() - self._mean) / self._std).contiguous(memory_format=torch.channels_last)
+        return normalise(x, self.mean, self.std)
+
+
+def normalise(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    # Channels last, like the models: convolutions and pooling are faster so, on a CPU by a third.
+    return ((x.float() - mean) / std).contiguous(memory_format=torch.channels_last)
 
 
 def draw_crops(count: int, generator: Generator) -> Tensor:

@@ -1,19 +1,19 @@
 """The batches of an epoch: which examples, in which order, seen how. All of it is drawn before the first step."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tfcsr.data.tasks import Examples
-from tfcsr.data.views import crop_flip, draw_crops
+from tfcsr.data.views import crop_flip, draw_crops, normalise
 from tfcsr.methods.base import Learner, Mix
 
 
 @dataclass(frozen=True)
 class Batches:
     """Batches of one shape, a row each: positions among the new examples and in the buffer, and where augmented the
-    crop of each. Given the positions of one batch, `compose` makes it.
+    crop of each. `compose` makes a batch of a row.
     """
 
     new: Tensor  # [batches, n]
@@ -32,9 +32,12 @@ class Batches:
     def shape(self) -> tuple[int, int]:
         return self.new.shape[1], self.replay.shape[1]
 
-    def __getitem__(self, rows: slice) -> "Batches":
-        crops = (None if crops is None else crops[rows] for crops in (self.new_crops, self.replay_crops))
-        return Batches(self.new[rows], self.replay[rows], *crops)
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        return self.new, self.replay, self.new_crops, self.replay_crops
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> "Batches":
+        crops = (None if crops is None else change(crops) for crops in (self.new_crops, self.replay_crops))
+        return Batches(change(self.new), change(self.replay), *crops)
 
 
 def plan_epoch(learner: Learner, examples: int, mix: Mix) -> list[Batches]:
@@ -63,14 +66,26 @@ def plan_epoch(learner: Learner, examples: int, mix: Mix) -> list[Batches]:
     return plan
 
 
-def compose(learner: Learner, data: Examples, one: Batches) -> tuple[Tensor, Tensor]:
-    """The batch of a single row, new examples first, normalised."""
-    x, y = data.x[one.new[0]], data.y[one.new[0]]
-    if one.new_crops is not None:
-        x = crop_flip(x, one.new_crops[0])
-    if one.replay.shape[1]:
-        old = learner.buffer.x[one.replay[0]]
-        if one.replay_crops is not None:
-            old = crop_flip(old, one.replay_crops[0])
-        x, y = torch.cat([x, old]), torch.cat([y, learner.buffer.y[one.replay[0]]])
-    return learner.views.normalised(x), y
+def compose(
+    x: Tensor,
+    y: Tensor,
+    buffer_x: Tensor,
+    buffer_y: Tensor,
+    mean: Tensor,
+    std: Tensor,
+    new: Tensor,
+    replay: Tensor,
+    new_crops: Tensor | None,
+    replay_crops: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """One batch of normalised images and labels, new examples first. Tensors in, tensors out, so that it compiles."""
+    seen = x[new]
+    if new_crops is not None:
+        seen = crop_flip(seen, new_crops)
+    labels = y[new]
+    if len(replay):
+        old = buffer_x[replay]
+        if replay_crops is not None:
+            old = crop_flip(old, replay_crops)
+        seen, labels = torch.cat([seen, old]), torch.cat([labels, buffer_y[replay]])
+    return normalise(seen, mean, std), labels

@@ -27,7 +27,6 @@ from tfcsr.training.step import (
     CudaCapture,
     PlainSteps,
     Step,
-    compiled_forward,
 )
 
 
@@ -73,7 +72,7 @@ class Training:
             return PlainSteps(step)
         sizes = self.tasks.train_sizes
         if self.method.epochs() * sum(sizes) / self.spec.batch_size >= COMPILE_FROM_STEPS:
-            step.forward = compiled_forward() or step.forward
+            step.compile()
         return CapturedSteps(step, sum(sizes) if self.method.sees_all_tasks else max(sizes), shape, CudaCapture())
 
     def run(self) -> None:
@@ -83,12 +82,12 @@ class Training:
     def advance(self) -> Iterator[None]:
         """Train on every task that is left, each until its epochs are done or its method says so.
 
-        Yields whenever an epoch's steps are on their way: whoever drives several runs on one GPU may turn to another
-        while the device works.
+        Yields whenever an epoch's steps or an evaluation are on their way: whoever drives several runs on one GPU may
+        turn to another while the device works.
         """
         self.model.train()  # once: whatever asks the model in between leaves it as it was
         if not self.untrained:
-            self.untrained = self._evaluate()[0]
+            self.untrained, _ = self._accuracies(self.learner.predict(self.tasks.test.x))
             self.events.emit("run_started", spec=self.spec.to_dict(), tasks=[list(c) for c in self.tasks.classes])
         while self.task_number <= len(self.tasks):
             started = time.perf_counter()
@@ -105,7 +104,9 @@ class Training:
                 self.seconds += time.perf_counter() - started
                 started = time.perf_counter()
             self.method.end_task(task)
-            self._end_task(task)
+            logits = self.learner.predict(self.tasks.test.x)
+            yield
+            self._end_task(task, logits)
             self.seconds += time.perf_counter() - started
         self.events.emit("run_finished", seconds=self.seconds)
 
@@ -146,8 +147,8 @@ class Training:
                 f" {self.epoch}): try a smaller lr (now {self.spec.lr:g}) or penalty"
             )
 
-    def _end_task(self, task: Task) -> None:
-        row, constant = self._evaluate(task.number)
+    def _end_task(self, task: Task, logits: Tensor) -> None:
+        row, constant = self._accuracies(logits, task.number)
         self.accuracy_matrix.append(row)
         self.epochs_per_task.append(self.epoch)
         accuracy = pooled_accuracy(row, self.tasks.test_sizes, task.number)
@@ -157,15 +158,15 @@ class Training:
             self.events.emit("collapsed", task=task.number)
         self.task_number, self.epoch, self.mastered = task.number + 1, 0, False
 
-    def _evaluate(self, seen: int = 0) -> tuple[list[float], bool]:
+    def _accuracies(self, logits: Tensor, seen: int = 0) -> tuple[list[float], bool]:
         """Accuracy on each task's test set; and whether the network died: after `seen` tasks it answers all the same.
 
         With one class a task, always naming the newest is mere forgetting; then the logits themselves must not move.
         """
-        logits = self.learner.predict(self.tasks.test.x)
         chosen = logits.argmax(dim=1)
         right = (chosen == self.tasks.test.y).split(self.tasks.test_sizes)
-        row = [100 * int(part.sum()) / len(part) for part in right]
+        correct = torch.stack([part.sum() for part in right]).tolist()
+        row = [100 * count / size for count, size in zip(correct, self.tasks.test_sizes, strict=True)]
         asked = sum(self.tasks.test_sizes[:seen])
         constant = False
         if sum(len(classes) for classes in self.tasks.classes[:seen]) > 1:

@@ -1,8 +1,10 @@
 """One training step, and the ways to take the many steps of an epoch: one by one, or captured once and replayed."""
 
+import functools
 import importlib.util
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -24,15 +26,25 @@ def _call(model: nn.Module, x: Tensor) -> Tensor:
 
 
 class Step:
-    """Forward, loss, backward, optimizer, and the method's say in it."""
+    """Compose the batch, forward, loss, backward, optimizer, and the method's say in it."""
 
     def __init__(self, learner: Learner, method: Method, optimizer: torch.optim.Optimizer) -> None:
         self.learner = learner
         self.method = method
         self.optimizer = optimizer
+        self.compose: Callable[..., tuple[Tensor, Tensor]] = compose
         self.forward: Callable[[nn.Module, Tensor], Tensor] = _call
 
-    def __call__(self, x: Tensor, y: Tensor) -> Tensor:
+    def compile(self) -> None:
+        """Through torch's compiler where it is installed, by functions that all runs of a process share."""
+        if importlib.util.find_spec("triton") is not None:
+            self.compose, self.forward = _compiled(compose), _compiled(_call)
+
+    def __call__(self, data: Examples, positions: Batches) -> Tensor:
+        """One step on the batch at these positions, a single row; its loss."""
+        buffer, views = self.learner.buffer, self.learner.views
+        row = (None if t is None else t[0] for t in positions.tensors())
+        x, y = self.compose(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, *row)
         self.optimizer.zero_grad()
         with self.learner.precision():
             loss = cross_entropy(self.forward(self.learner.model, x), y)
@@ -43,6 +55,11 @@ class Step:
         self.optimizer.step()
         self.method.after_step()
         return loss.detach()
+
+
+@functools.cache
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return torch.compile(function, dynamic=False)
 
 
 class PlainSteps:
@@ -57,7 +74,7 @@ class PlainSteps:
     def take(self, batches: Batches, losses: Tensor) -> Iterator[None]:
         """Take a step for each of the batches, which are of one shape; its loss goes to its place in `losses`."""
         for i in range(len(batches)):
-            losses[i] = self.step(*compose(self.step.learner, self.data, batches[i : i + 1]))
+            losses[i] = self.step(self.data, batches.each(lambda t, i=i: t[i : i + 1]))  # type: ignore[misc]
             yield
 
 
@@ -98,7 +115,9 @@ class CapturedSteps:
         program = self.programs.get(batches.shape)
         if program is None or len(program.rows) < len(batches):
             program = self.programs[batches.shape] = self._program(batches)
-        _copy(program.rows, batches)
+        for place, given in zip(program.rows.tensors(), batches.tensors(), strict=True):
+            if place is not None and given is not None:
+                place[: len(given)].copy_(given)
         program.counter.zero_()
         for _ in range(len(batches)):
             if program.replay is None and program.warm >= WARM_UP:
@@ -112,25 +131,14 @@ class CapturedSteps:
         losses.copy_(program.losses[: len(batches)])
 
     def _program(self, batches: Batches) -> Program:
-        rows = Batches(*(None if t is None else torch.zeros_like(t) for t in _tensors(batches)))  # type: ignore[arg-type]
         device = batches.new.device
+        rows = batches.each(torch.zeros_like)
         return Program(rows, torch.zeros(len(batches), device=device), torch.zeros(1, dtype=torch.int64, device=device))
 
     def _one(self, program: Program) -> None:
-        row = Batches(*(None if t is None else t.index_select(0, program.counter) for t in _tensors(program.rows)))  # type: ignore[arg-type]
-        loss = self.step(*compose(self.step.learner, self.data, row))
+        loss = self.step(self.data, program.rows.each(lambda t: t.index_select(0, program.counter)))
         program.losses.index_copy_(0, program.counter, loss.reshape(1))
         program.counter.add_(1)
-
-
-def _tensors(batches: Batches) -> tuple[Tensor | None, ...]:
-    return batches.new, batches.replay, batches.new_crops, batches.replay_crops
-
-
-def _copy(target: Batches, source: Batches) -> None:
-    for to, given in zip(_tensors(target), _tensors(source), strict=True):
-        if to is not None and given is not None:
-            to[: len(given)].copy_(given)
 
 
 Capture = Callable[[Callable[[], None]], Callable[[], None]]
@@ -147,14 +155,3 @@ class CudaCapture:
         with torch.cuda.graph(graph, self.pool, torch.cuda.current_stream(), capture_error_mode="thread_local"):
             record()
         return graph.replay
-
-
-_compiled: Callable[[nn.Module, Tensor], Tensor] | None = None
-
-
-def compiled_forward() -> Callable[[nn.Module, Tensor], Tensor] | None:
-    """The forward pass through torch's compiler, one for all runs of a process so that they share what it made."""
-    global _compiled
-    if _compiled is None and importlib.util.find_spec("triton") is not None:
-        _compiled = torch.compile(_call, dynamic=False)
-    return _compiled
