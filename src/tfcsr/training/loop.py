@@ -29,6 +29,9 @@ from tfcsr.training.step import (
     Step,
 )
 
+# A device takes only so many launches ahead: small turns keep every run's work in its queue.
+STEPS_PER_TURN = 4
+
 
 class Training:
     """A run under way: all that changes is in `state_dict`, and `run` goes on from wherever that stands."""
@@ -120,6 +123,8 @@ class Training:
             for _ in self.steps.take(batches, losses[taken : taken + len(batches)]):
                 taken += 1
                 self.events.emit("step", task=task.number, epoch=self.epoch, step=taken, steps=steps)
+                if taken % STEPS_PER_TURN == 0:
+                    yield
         yield
         self._check_finite(losses, task)
         self.optimizer_steps += steps

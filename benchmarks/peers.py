@@ -1,0 +1,82 @@
+"""Experience replay on Split MNIST, beside avalanche-lib's on its own SplitMNIST. `python -m benchmarks.peers`
+
+Needs the peer (`pip install -c constraints.txt -e '.[peers]'`) and the real MNIST (`tfcsr data list`).
+"""
+
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+
+# Beside a CPU build of torch, torchvision's compiled operators are missing, and its import stumbles over one of them.
+_library = torch.library.Library("torchvision", "DEF")
+_library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+warnings.simplefilter("ignore")
+
+from avalanche.benchmarks.classic import SplitMNIST  # noqa: E402
+from avalanche.training.plugins import EvaluationPlugin, ReplayPlugin  # noqa: E402
+from avalanche.training.supervised import Naive  # noqa: E402
+
+from benchmarks.measure import Row, arguments, ratio, seconds, show, summary  # noqa: E402
+from tfcsr.data import mnist  # noqa: E402
+from tfcsr.experiments.machine import cores, on_this_machine  # noqa: E402
+from tfcsr.spec import RunSpec  # noqa: E402
+from tfcsr.training.loop import Training, build_model  # noqa: E402
+
+
+def main() -> None:
+    options = arguments(__doc__, threads=cores())
+    torch.set_num_threads(options.threads)
+    spec = on_this_machine(
+        RunSpec(benchmark="split-mnist", method="er", device="cpu", threads=options.threads, epochs=1)
+    )
+    root = mnist.paths(None)[0].parents[2]
+
+    stream = SplitMNIST(
+        n_experiences=5, fixed_class_order=[2, 6, 1, 8, 4, 5, 0, 9, 3, 7], dataset_root=str(root)
+    ).train_stream
+    model = build_model(spec, (1, 28, 28), 10).to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    strategy = Naive(
+        model=model,
+        optimizer=torch.optim.Adam(model.parameters(), lr=1e-3),
+        criterion=torch.nn.CrossEntropyLoss(),
+        train_mb_size=32,
+        train_epochs=1,
+        plugins=[ReplayPlugin(mem_size=200, batch_size=32, batch_size_mem=32)],
+        evaluator=EvaluationPlugin(loggers=[]),
+    )
+    training = Training(spec, mnist.load(None))
+    training.model.train()
+    peer, ours = [], []
+    for number, experience in enumerate(stream, start=1):
+        task = training.tasks.task(number)
+
+        def their_epoch(experience: object = experience) -> None:
+            strategy.train(experience, num_workers=0)
+
+        def our_epoch(task: object = task) -> None:
+            training.method.begin_task(task)
+            training.steps.begin_task(task.train)
+            training.epoch = 1
+            for _ in training._train_epoch(task, len(task.train)):
+                pass
+
+        steps = -(-len(task.train) // 32)
+        assert len(experience.dataset) == len(task.train)
+        theirs, mine = seconds(their_epoch), seconds(our_epoch)
+        if number > 1:  # in the first, their memory is still empty
+            peer.append(1000 * theirs / steps)
+            ours.append(1000 * mine / steps)
+    rows: list[Row] = [
+        {"what": "avalanche-lib ER: ms a step of 32 + 32", **summary(peer)},
+        {"what": "tfcsr er: ms a step of 32 + 32", **summary(ours)},
+        {"what": "avalanche-lib / tfcsr", **ratio(peer, ours)},
+    ]
+    show(f"experience replay on Split MNIST, tasks 2-5, {options.threads} threads", rows, options.json)
+
+
+if __name__ == "__main__":
+    if not Path(mnist.paths(None)[0]).exists():
+        sys.exit("no MNIST here")
+    main()
