@@ -1,8 +1,18 @@
 """What a user or a run can meet with. The message is one line: what is wrong, which value, what to do."""
 
 
+def printable(text: str) -> str:
+    """The text on one line, with whatever could steer a terminal spelled out. For all that comes from a file."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class TfcsrError(Exception):
     """Every error that is not a bug of ours. The command line prints its message and exits with code 2."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class SpecError(TfcsrError):
@@ -19,6 +29,10 @@ class DeviceError(TfcsrError):
 
 class OutputError(TfcsrError):
     """A results folder that cannot be used or written."""
+
+
+class BusyError(OutputError):
+    """A results folder that another process is at work in."""
 
 
 class DivergedError(TfcsrError):

@@ -1,5 +1,6 @@
 """What a method may do: everything it does not override is plain training on the newest task."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,7 +78,8 @@ class Learner:
 class Method:
     """Plain training. The loop calls the hooks in the order they stand here.
 
-    A hook that changes something must keep it in `state_dict`, so that a run can go on where it stopped.
+    What a method sets on itself is saved with the run and comes back when it is resumed. One that keeps anything but
+    tensors, numbers, text, lists, tuples and dicts says by `state_dict` and `load_state_dict` how.
     """
 
     uses_buffer = False
@@ -118,10 +120,12 @@ class Method:
         """After the last epoch of a task, before it is evaluated."""
 
     def state_dict(self) -> dict[str, Any]:
-        return {}
+        return {name: value for name, value in vars(self).items() if name not in ("learner", "spec")}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take back what `state_dict` gave."""
+        for name, value in state.items():
+            setattr(self, name, copy.deepcopy(value))
 
     def parameters(self) -> list[nn.Parameter]:
         return [p for p in self.learner.model.parameters() if p.requires_grad]

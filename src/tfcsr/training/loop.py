@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -58,12 +58,21 @@ class Training:
         self.replay_batches = 0
         self.seconds = 0.0
 
-    def run(self) -> None:
-        """Train on every task that is left, each until its epochs are done or its method says so."""
+    @property
+    def epochs_trained(self) -> int:
+        return sum(self.epochs_per_task) + self.epoch
+
+    def run(self, boundary: Callable[[], None] = lambda: None) -> None:
+        """Train on every task that is left, each until its epochs are done or its method says so.
+
+        `boundary` is called between epochs, where the state is whole.
+        """
         self.model.train()  # once: whatever asks the model in between leaves it as it was
         if not self.untrained:
             self.untrained = self._evaluate()[0]
             self.events.emit("run_started", spec=self.spec.to_dict(), tasks=[list(c) for c in self.tasks.classes])
+        else:
+            self.events.emit("run_resumed", task=self.task_number, epoch=self.epoch, epochs=self.method.epochs())
         while self.task_number <= len(self.tasks):
             started = time.perf_counter()
             task = self._task()
@@ -77,6 +86,7 @@ class Training:
                 self.mastered = self.method.end_epoch(task, self.epoch)
                 self.seconds += time.perf_counter() - started
                 started = time.perf_counter()
+                boundary()
             self.method.end_task(task)
             self._end_task(task)
             self.seconds += time.perf_counter() - started
@@ -171,7 +181,6 @@ class Training:
         "epoch",
         "mastered",
         "untrained",
-        "accuracy_matrix",
         "epochs_per_task",
         "collapsed",
         "optimizer_steps",
@@ -189,6 +198,8 @@ class Training:
             "generators": self.learner.generators.state_dict(),
             "method": self.method.state_dict(),
             "probes": list(self.learner.probes),
+            # The matrix as a tensor: with a thousand tasks it is a million numbers.
+            "accuracy_matrix": torch.tensor(self.accuracy_matrix, dtype=torch.float64),
             "progress": {name: getattr(self, name) for name in self._PROGRESS},
         }
 
@@ -199,9 +210,18 @@ class Training:
         self.learner.generators.load_state_dict(state["generators"])
         self.method.load_state_dict(state["method"])
         self.learner.probes = list(state["probes"])
+        self.accuracy_matrix = state["accuracy_matrix"].tolist()
         for name in self._PROGRESS:
             value = state["progress"][name]
             setattr(self, name, list(value) if isinstance(value, list) else value)
+        done = self.task_number - 1
+        tasks = len(self.tasks)
+        if not (
+            0 <= done < tasks and len(self.accuracy_matrix) == len(self.epochs_per_task) == done and self.epoch > 0
+        ):
+            raise ValueError(f"task {self.task_number} of {tasks} and epoch {self.epoch} cannot be")
+        if len(self.untrained) != tasks or any(len(row) != tasks for row in self.accuracy_matrix):
+            raise ValueError(f"accuracies of other than {tasks} tasks")
 
     def weights_sha256(self) -> str:
         """A fingerprint of every weight and statistic: two runs with the same one ended bit for bit alike."""
