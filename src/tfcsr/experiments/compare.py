@@ -1,6 +1,7 @@
 """A grid of methods and seeds, run on all cores, and what it says."""
 
 import functools
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Any
 import tfcsr
 from tfcsr.buffer.policies import POLICIES
 from tfcsr.data.benchmarks import BENCHMARKS
-from tfcsr.errors import SpecError, TfcsrError
+from tfcsr.errors import BusyError, SpecError, TfcsrError
 from tfcsr.experiments.folder import RunFolder
 from tfcsr.experiments.machine import cores, on_this_machine
 from tfcsr.experiments.pool import News, run_in_processes
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import run
 from tfcsr.experiments.statistics import Estimate, estimate, paired_difference
+from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.files import write_json
 from tfcsr.methods import METHODS
 from tfcsr.models import MODELS
@@ -24,6 +26,8 @@ from tfcsr.spec import RunSpec
 
 # Called with a run's spec and what happened to it: an event of the run, its result, or the error that ended it.
 Watcher = Callable[[RunSpec, News], None]
+
+SECONDS_BETWEEN_TRIES = 1.0
 
 
 @dataclass(frozen=True)
@@ -75,9 +79,11 @@ def compare(
     out: str | Path | None = None,
     workers: int = 0,
     watcher: Watcher = lambda spec, news: None,
+    stop: Stop | None = None,
     **spec_fields: Any,
 ) -> Comparison:
-    """Run every method with every seed, but for what is already complete in `out`, and summarise.
+    """Run every method with every seed, but for what is already complete in `out`, and summarise. Runs that were begun
+    there go on; those that another process is at work on are left to it.
 
     `seeds` is how many, or which; `baseline` is the method the others are paired with (er, if it takes part); `workers`
     how many runs go on at once (as many as there are cores; 1 on a GPU). Other arguments are spec fields for all runs.
@@ -105,7 +111,7 @@ def compare(
         specs = [spec.replace(out=str(folder / spec.name())) for spec in specs]
     # Data that cannot be read is refused here, once, and not by every run.
     BENCHMARKS.get(benchmark).load(specs[0].data_dir)
-    news = _execute(specs, workers, watcher)
+    news = execute(specs, workers, watcher, stop)
     results = [entry for entry in news if isinstance(entry, Result)]
     errors = {spec.name(): str(e) for spec, e in zip(specs, news, strict=True) if isinstance(e, TfcsrError)}
     if not results:
@@ -148,11 +154,19 @@ def _optional_estimate(values: Iterable[float | None]) -> Estimate | None:
     return estimate(known) if known else None
 
 
-def _execute(specs: list[RunSpec], workers: int, watcher: Watcher) -> list[Result | TfcsrError]:
+def execute(
+    specs: list[RunSpec],
+    workers: int = 0,
+    watcher: Watcher = lambda spec, news: None,
+    stop: Stop | None = None,
+) -> list[Result | TfcsrError]:
     """What became of each spec, in order. Complete ones are read, the others run, several at once."""
+    stop = stop or Stop()
     outcome: dict[RunSpec, Result | TfcsrError] = {}
 
     def tell(spec: RunSpec, news: News) -> None:
+        if isinstance(news, BusyError):
+            return
         if not isinstance(news, dict):
             outcome[spec] = news
         watcher(spec, news)
@@ -163,16 +177,26 @@ def _execute(specs: list[RunSpec], workers: int, watcher: Watcher) -> list[Resul
     todo = [spec for spec in specs if spec not in outcome]
     if not workers:
         workers = 1 if specs[0].device != "cpu" else max(1, cores() // specs[0].threads)
-    workers = min(workers, len(todo))
-    if workers > 1 and all(_found_by_others(spec) for spec in todo):
-        run_in_processes(todo, workers, lambda i, news: tell(todo[i], news))
-    else:
-        for spec in todo:
-            try:
-                tell(spec, run(spec, [functools.partial(tell, spec)]))
-            except TfcsrError as error:
-                tell(spec, error)
+    while todo:
+        _execute_once(todo, min(workers, len(todo)), tell, stop)
+        # What another process has in hand is complete when that is done with it, or can be resumed if it died.
+        before, todo = todo, [spec for spec in todo if spec not in outcome]
+        if len(todo) == len(before):
+            time.sleep(SECONDS_BETWEEN_TRIES)
     return [outcome[spec] for spec in specs]
+
+
+def _execute_once(specs: list[RunSpec], workers: int, tell: Watcher, stop: Stop) -> None:
+    if workers > 1 and all(_found_by_others(spec) for spec in specs):
+        run_in_processes(specs, workers, lambda i, news: tell(specs[i], news), stop)
+        return
+    for spec in specs:
+        if stop.number is not None:
+            raise Interrupted(stop.number)
+        try:
+            tell(spec, run(spec, [functools.partial(tell, spec)], stop))
+        except TfcsrError as error:
+            tell(spec, error)
 
 
 def _found_by_others(spec: RunSpec) -> bool:

@@ -1,11 +1,13 @@
 """What a complete run leaves: `result.json`, and the same as an object."""
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from tfcsr.errors import OutputError
 from tfcsr.metrics import backward_transfer, forgetting, forward_transfer, pooled_accuracy
-from tfcsr.training.loop import Training
+
+if TYPE_CHECKING:  # results are read and listed without waiting for torch
+    from tfcsr.training.loop import Training
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Result:
     environment: dict[str, Any]
 
     @classmethod
-    def of(cls, training: Training, environment: dict[str, Any]) -> Self:
+    def of(cls, training: "Training", environment: dict[str, Any]) -> Self:
         matrix, sizes = training.accuracy_matrix, training.tasks.test_sizes
         after = [pooled_accuracy(row, sizes, seen) for seen, row in enumerate(matrix, start=1)]
         return cls(

@@ -1,46 +1,136 @@
-"""One spec, executed."""
+"""One spec, executed; or what is left of it, where it was stopped before."""
 
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
 
 import torch
 
 from tfcsr.data.benchmarks import BENCHMARKS
-from tfcsr.errors import DeviceError
+from tfcsr.errors import DeviceError, DivergedError, OutputError
 from tfcsr.experiments.folder import RunFolder
 from tfcsr.experiments.machine import environment, on_this_machine, settings
 from tfcsr.experiments.result import Result
+from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.files import write_json
 from tfcsr.spec import RunSpec
-from tfcsr.training.events import JsonLines, Listener
+from tfcsr.training.checkpoint import NONSENSE, Checkpoints
+from tfcsr.training.events import Event, JsonLines, Listener
 from tfcsr.training.loop import Training
 
 
-def run(spec: RunSpec, listeners: Iterable[Listener] = ()) -> Result:
-    """Train and evaluate as the spec says; with `spec.out`, keep spec, events and result in that folder.
+def run(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Result:
+    """Train and evaluate as the spec says; with `spec.out`, keep spec, events, checkpoints and result in that folder.
 
-    A folder in which this very spec is already complete gives its result at once.
+    A folder in which this very spec is already complete gives its result at once; one in which it was begun goes on
+    from its last checkpoint, to the same result. `stop` is how to end it early.
     """
-    spec = on_this_machine(spec)
-    folder = RunFolder(spec.out) if spec.out is not None else None
-    if folder is not None and (complete := folder.completed(spec)) is not None:
+    spec, stop = on_this_machine(spec), stop or Stop()
+    if spec.out is None:
+        with _machine(spec):
+            training = Training(spec, BENCHMARKS.get(spec.benchmark).load(spec.data_dir), listeners)
+            training.events.listeners.append(lambda event: _obey(stop, "nothing was kept: there was no --out"))
+            training.run()
+            return Result.of(training, environment(spec))
+    folder = RunFolder(spec.out)
+    if (complete := folder.completed(spec)) is not None:
         return complete
+    with folder.claimed():
+        # Somebody else may have been at it until now.
+        return folder.completed(spec) or _run_in(folder, spec, listeners, stop)
+
+
+def resume(folder: str | Path, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Result:
+    """Finish the run that was begun in this folder."""
+    return run(RunFolder(folder).spec(), listeners, stop)
+
+
+def _run_in(folder: RunFolder, spec: RunSpec, listeners: Iterable[Listener], stop: Stop) -> Result:
     # Nothing is written before all that can be refused has been.
     dataset = BENCHMARKS.get(spec.benchmark).load(spec.data_dir)
+    with _machine(spec):
+        training = Training(spec, dataset, listeners)
+        checkpoints = Checkpoints(folder.checkpoint_folder, spec.key())
+        known = _restore(training, checkpoints)
+        folder.create(spec)
+        with closing(JsonLines(folder.events_file, known)) as events:
+            training.events.listeners.insert(0, events)
+            _train(training, checkpoints, events, stop)
+        result = Result.of(training, environment(spec))
+    write_json(folder.result_file, result.to_dict())
+    checkpoints.clear()  # a complete run has no use for them
+    return result
+
+
+def _restore(training: Training, checkpoints: Checkpoints) -> int:
+    """Takes the training to its last checkpoint, and says how many bytes of events there were."""
+    found = checkpoints.load()
+    if found is None:
+        return 0
+    if found.damaged:
+        training.events.emit("checkpoint_damaged", problem=found.damaged, epochs=found.number)
+    try:
+        training.load_state_dict(found.state)
+    except NONSENSE as error:
+        path = checkpoints.manifest(found.number)
+        problem = str(error).partition("\n")[0]
+        raise OutputError(
+            f"{path} does not fit its run ({problem}): remove {checkpoints.folder} to start this run over"
+        ) from None
+    return found.events
+
+
+def _train(training: Training, checkpoints: Checkpoints, events: JsonLines, stop: Stop) -> None:
+    spec = training.spec
+    saved_at = time.monotonic()
+
+    def how_to_go_on() -> str:
+        where = f"after {_epochs(checkpoints.last)}" if checkpoints.last else "before its first checkpoint"
+        return f"stopped {where}; `tfcsr resume {spec.out}` goes on"
+
+    def after_step(event: Event) -> None:
+        # Only where the last whole epoch is on disk; else this one is finished and saved first.
+        if event["event"] == "step" and (checkpoints.last or 0) == training.epochs_trained - 1:
+            _obey(stop, how_to_go_on())
+
+    def between_epochs() -> None:
+        nonlocal saved_at
+        number = training.epochs_trained
+        due = number % spec.checkpoint_every == 0
+        if spec.checkpoint_seconds > 0:
+            due = time.monotonic() - saved_at >= spec.checkpoint_seconds
+        if due or stop.number is not None:
+            checkpoints.save(number, training.state_dict(), events.synced())
+            saved_at = time.monotonic()
+        _obey(stop, how_to_go_on())
+
+    training.events.listeners.append(after_step)
+    try:
+        training.run(between_epochs)
+    except DivergedError as error:
+        if checkpoints.last is None:
+            raise
+        path = checkpoints.manifest(checkpoints.last)
+        raise DivergedError(
+            f"{error}; the last good checkpoint, after {_epochs(checkpoints.last)}, is {path}"
+        ) from None
+
+
+def _epochs(number: int) -> str:
+    return "1 epoch" if number == 1 else f"{number} epochs"
+
+
+def _obey(stop: Stop, message: str) -> None:
+    if stop.number is not None:
+        raise Interrupted(stop.number, message)
+
+
+@contextmanager
+def _machine(spec: RunSpec) -> Iterator[None]:
+    """Torch as the spec wants it, and its want of memory as an error of ours."""
     try:
         with settings(spec):
-            training = Training(spec, dataset, listeners)
-            if folder is None:
-                training.run()
-                return Result.of(training, environment(spec))
-            folder.create(spec)
-            events = JsonLines(folder.events_file)
-            training.events.listeners.insert(0, events)
-            try:
-                training.run()
-            finally:
-                events.close()
-            result = Result.of(training, environment(spec))
+            yield
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise DeviceError(f"out of memory on {spec.device}: {str(error).partition(chr(10))[0]}") from None
-    write_json(folder.result_file, result.to_dict())
-    return result
