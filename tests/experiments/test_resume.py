@@ -1,16 +1,15 @@
 """A run that was stopped goes on to the very same end."""
 
-import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
-from tests.conftest import make_spec
-from tests.training.test_checkpoint import spoil
 
 import tfcsr
+from tests.conftest import make_spec
+from tests.experiments.conftest import essence, history
+from tests.training.test_checkpoint import spoil
 from tfcsr.errors import DivergedError, OutputError
 from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.methods import METHODS
@@ -37,16 +36,6 @@ def stopped(spec, at):
 
     with pytest.raises(Kill):
         tfcsr.run(spec, [listener])
-
-
-def history(out: Path):
-    events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
-    return [{k: v for k, v in event.items() if k not in ("time", "seconds", "spec")} for event in events]
-
-
-def essence(result):
-    values = result.to_dict()
-    return {k: v for k, v in values.items() if k not in ("seconds", "environment", "spec")}
 
 
 @every_method
