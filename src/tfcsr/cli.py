@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import tfcsr
-from tfcsr.errors import SpecError, TfcsrError
+from tfcsr.errors import SpecError, TfcsrError, printable
 from tfcsr.spec import OPTIONS, RunSpec, default_text, load_spec_file
 
 LISTS = ("methods", "benchmarks", "models", "policies", "schedules")
@@ -80,9 +80,10 @@ def _parser() -> Parser:
             sub.add_argument("name", metavar="NAME", help="digits, mnist or cifar100")
         sub.add_argument("--data-dir", metavar="DIR", help=OPTIONS["data_dir"].help)
 
-    names = commands.add_parser("list", help=f"what there is: {', '.join(LISTS)}")
+    names = commands.add_parser("list", help=f"what there is: {', '.join(LISTS)}, or runs in a folder")
     names.set_defaults(command=_list)
-    names.add_argument("what", metavar="|".join(LISTS))
+    names.add_argument("what", metavar="|".join((*LISTS, "runs")))
+    names.add_argument("folder", nargs="?", metavar="DIR", help="for runs: the folder they are in (default: results)")
     return parser
 
 
@@ -155,11 +156,11 @@ def _resume(options: dict[str, Any]) -> None:
         text = (
             f"{len(specs) - failed} runs in {folder} finished, {failed} failed; their `compare` command has the table"
         )
-        console.print(text, markup=False, highlight=False)
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
         if failed:
             raise SystemExit(1)
     else:
-        console.print(f"every run in {folder} is complete", markup=False, highlight=False)
+        console.print(f"every run in {folder} is complete", markup=False, highlight=False, soft_wrap=True)
 
 
 def _compare(options: dict[str, Any]) -> None:
@@ -237,14 +238,28 @@ def _list(options: dict[str, Any]) -> None:
     from tfcsr.models import MODELS
     from tfcsr.recall.schedule import SCHEDULES
 
-    registries = dict(zip(LISTS, (METHODS, BENCHMARKS, MODELS, POLICIES, SCHEDULES), strict=True))
     what = options["what"]
+    if what == "runs":
+        _list_runs(Path(options["folder"] or "results"))
+        return
+    registries = dict(zip(LISTS, (METHODS, BENCHMARKS, MODELS, POLICIES, SCHEDULES), strict=True))
     if what not in registries:
-        raise SpecError(f"cannot list {what!r}: use one of {', '.join(LISTS)}")
+        raise SpecError(f"cannot list {what!r}: use one of {', '.join((*LISTS, 'runs'))}")
     registry: Any = registries[what]
     width = max(map(len, registry.names())) + 2
     for name in registry.names():
         print(f"{name:{width}}{registry.describe(name)}")
+
+
+def _list_runs(folder: Path) -> None:
+    from tfcsr.experiments.folder import list_runs
+
+    runs = [(printable(name), printable(progress)) for name, progress in list_runs(folder)]
+    width = max((len(name) for name, _ in runs), default=0) + 2
+    for name, progress in runs:
+        print(f"{name:{width}}{progress}")
+    if not runs:
+        print(f"no runs in {printable(str(folder))}")
 
 
 def _console() -> Any:

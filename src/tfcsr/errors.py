@@ -1,5 +1,7 @@
 """What a user or a run can meet with. The message is one line: what is wrong, which value, what to do."""
 
+LONGEST = 2000
+
 
 def printable(text: str) -> str:
     """The text on one line, with whatever could steer a terminal spelled out. For all that comes from a file."""
@@ -12,7 +14,10 @@ class TfcsrError(Exception):
     """Every error that is not a bug of ours. The command line prints its message and exits with code 2."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
+        message = printable(message)
+        if len(message) > LONGEST:  # a value from a file can be as long as the file
+            message = f"{message[: LONGEST * 2 // 3]} ... {message[-LONGEST // 3 :]}"
+        super().__init__(message)
 
 
 class SpecError(TfcsrError):

@@ -1,6 +1,8 @@
 """A run's own folder: `spec.json`, `events.jsonl`, `checkpoint` while it is under way, `result.json` once complete."""
 
 import contextlib
+import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +12,9 @@ from tfcsr.errors import OutputError
 from tfcsr.experiments.result import Result
 from tfcsr.files import LOCK, PART, locked, read_json, write_json, writing
 from tfcsr.spec import NOT_IDENTITY, RunSpec, format_value
+
+# The first field of a result, as it is written.
+_ACCURACY = re.compile(rb'\{\s*"final_accuracy": (\d{1,3}(?:\.\d{1,20})?)[,\s]')
 
 
 class RunFolder:
@@ -84,6 +89,31 @@ def incomplete_runs(folder: Path) -> list[RunSpec]:
         raise OutputError(f"{folder} holds no run: give the folder of a run, or of a comparison")
     folders = [RunFolder(file.parent) for file in begun]
     return [run.spec() for run in folders if not run.result_file.exists()]
+
+
+def list_runs(folder: Path) -> list[tuple[str, str]]:
+    """Each run in a folder of run folders by name, with how far it is; no more is read than is shown."""
+    try:
+        with os.scandir(folder) as entries:
+            paths = sorted((entry.name, entry.path) for entry in entries if entry.is_dir())
+    except OSError as error:
+        raise OutputError(f"cannot read {folder}: {error.strerror}") from None
+    runs = [(name, _progress(path)) for name, path in paths]
+    return [(name, progress) for name, progress in runs if progress]
+
+
+def _progress(path: str) -> str:
+    try:
+        with open(f"{path}/result.json", "rb") as file:  # noqa: PTH123 - a Path would cost more than the reading
+            accuracy = _ACCURACY.match(file.read(200))
+    except FileNotFoundError:
+        if not os.path.exists(f"{path}/spec.json"):  # noqa: PTH110
+            return ""
+        numbers = [int(file.stem) for file in Path(path, "checkpoint").glob("*.json") if file.stem.isdecimal()]
+        return f"incomplete, saved after {max(numbers)} epochs" if numbers else "incomplete"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return f"{float(accuracy[1]):.2f} %" if accuracy else "damaged: no final accuracy at its start"
 
 
 def read_results(folder: Path) -> list[Result]:

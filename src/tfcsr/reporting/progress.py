@@ -55,7 +55,7 @@ class RunDisplay:
         self.position = Position(spec)
         self.started = time.monotonic()
         self.steps: deque[float] = deque(maxlen=200)
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"))
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[detail]}"))
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.bar: TaskID = self.progress.add_task(f"{spec.method} seed {spec.seed}", total=1.0, detail="starting")
 
@@ -116,7 +116,7 @@ class ComparisonDisplay:
         self.shares: dict[str, float] = {}
         self.started = time.monotonic()
         self.found = 0
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"))
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[detail]}"))
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.total = self.progress.add_task("all runs", total=runs, detail=f"0/{runs}")
 

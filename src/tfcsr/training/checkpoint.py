@@ -112,8 +112,8 @@ class Checkpoints:
             raise ValueError("its checksum is wrong")
         if content["spec"] != self.key:
             raise OutputError(f"{self.manifest(number)} is of another run: remove {self.folder} to start this run over")
-        packed = self.tensors(number).read_bytes()
-        if hashlib.sha256(packed).hexdigest() != content["tensors"]["sha256"]:
+        packed, expected = self.tensors(number).read_bytes(), content["tensors"]
+        if len(packed) != expected["bytes"] or hashlib.sha256(packed).hexdigest() != expected["sha256"]:
             raise ValueError("the checksum of its tensors is wrong")
         if content["number"] != number or type(content["events"]) is not int or content["events"] < 0:
             raise ValueError("it has an impossible number")
