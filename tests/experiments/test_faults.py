@@ -184,3 +184,25 @@ def test_a_lock_on_a_file_that_is_gone_is_none(tmp_path, monkeypatch):
     with locked(tmp_path):
         assert len(calls) == 2
         assert (tmp_path / ".lock").exists()
+
+
+def test_workers_end_with_their_parent(tmp_path, start):
+    grid = SMALL | {"epochs": 40}
+    process = start("compare", "--methods", "er", "--seeds", "2", "--workers", "2", *flags(**grid, out=tmp_path))
+    wait_for(lambda: len(list(tmp_path.glob("*/checkpoint/*.json"))) >= 2)
+    process.kill()
+    process.communicate()
+
+    def nobody():
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return True
+        return False
+
+    wait_for(nobody, seconds=20)
+    begun = [path.parent for path in tmp_path.glob("*/spec.json")]
+    assert len(begun) == 2
+    assert not list(tmp_path.glob("*/result.json"))
+    with locked(begun[0]):  # the kernel gave it back
+        pass
