@@ -159,7 +159,12 @@ class RunSpec:
         high=1024,
     )
     checkpoint_every: int = option(
-        int, 1, "epochs between two checkpoints, from which a run can resume", low=1, high=10**6
+        int,
+        0,
+        "epochs between two checkpoints, from which a run can resume; 0: one, or as many more as it takes for"
+        " checkpoints to cost no more than 2 % of the time",
+        low=0,
+        high=10**6,
     )
     checkpoint_seconds: float = option(
         float,

@@ -13,7 +13,15 @@ import pytest
 
 import tfcsr
 
-SMALL = {"benchmark": "split-digits", "max_per_class": 8, "batch_size": 8, "threads": 1, "device": "cpu", "epochs": 15}
+SMALL = {
+    "benchmark": "split-digits",
+    "max_per_class": 8,
+    "batch_size": 8,
+    "epochs": 15,
+    "device": "cpu",
+    "threads": 1,
+    "checkpoint_every": 1,
+}
 
 Started = subprocess.Popen[str]
 

@@ -17,7 +17,7 @@ from tfcsr.methods.base import Method
 from tfcsr.models import MODELS
 
 every_method = pytest.mark.parametrize("method", METHODS.names())
-SETTINGS = {"augment": "crop-flip", "max_epochs": 4, "mastery_threshold": 100, "lr": 1e-4}
+SETTINGS = {"checkpoint_every": 1, "augment": "crop-flip", "max_epochs": 4, "mastery_threshold": 100, "lr": 1e-4}
 
 
 class Kill(Exception):
@@ -65,7 +65,7 @@ def epochs_run(spec):
 
 
 def test_the_same_spec_goes_on_where_it_stopped(tmp_path):
-    spec = make_spec(method="er", out=str(tmp_path / "run"))
+    spec = make_spec(method="er", out=str(tmp_path / "run"), checkpoint_every=1)
     stopped(spec, 11)  # in the third epoch of task 2, of 12 epochs in all
     assert sorted(path.name for path in (tmp_path / "run" / "checkpoint").glob("*.json")) == ["5.json", "6.json"]
     assert epochs_run(spec) == 6
@@ -79,13 +79,36 @@ def test_how_often_it_is_saved_is_no_part_of_what_it_is(tmp_path):
 
 
 def test_saved_by_the_clock(tmp_path, monkeypatch):
-    now = iter(range(0, 10**6, 2))
-    monkeypatch.setattr("tfcsr.experiments.run.time.monotonic", lambda: next(now))
-    saved = []
+    now, saved = [0.0], []
+
+    def listener(event):
+        if event["event"] == "epoch_finished":
+            now[0] += 2
+
+    monkeypatch.setattr("tfcsr.experiments.run.time.monotonic", lambda: now[0])
     save = "tfcsr.experiments.run.Checkpoints.save"
     monkeypatch.setattr(save, lambda self, number, state, events: saved.append(number))
-    tfcsr.run(make_spec(method="er", out=str(tmp_path / "run"), checkpoint_seconds=7))
+    spec = make_spec(method="er", out=str(tmp_path / "run"), checkpoint_seconds=7, checkpoint_every=1)
+    tfcsr.run(spec, [listener])
     assert saved == [4, 8, 12]
+
+
+def test_saved_as_often_as_two_percent_allow(tmp_path, monkeypatch):
+    """With epochs of 10 s and checkpoints of 0.5 s, the first is at once and then one after 25 s or more."""
+    now, saved = [0.0], []
+
+    def save(self, number, state, events):
+        saved.append(number)
+        now[0] += 0.5
+
+    def listener(event):
+        if event["event"] == "epoch_finished":
+            now[0] += 10
+
+    monkeypatch.setattr("tfcsr.experiments.run.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tfcsr.experiments.run.Checkpoints.save", save)
+    tfcsr.run(make_spec(method="er", out=str(tmp_path / "run")), [listener])
+    assert saved == [1, 4, 7, 10]
 
 
 def test_a_clock_set_back_is_nothing_to_a_run(tmp_path, monkeypatch):
@@ -100,7 +123,7 @@ def test_a_clock_set_back_is_nothing_to_a_run(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_was_moved(tmp_path):
-    spec = make_spec(method="er", out=str(tmp_path / "run"))
+    spec = make_spec(method="er", out=str(tmp_path / "run"), checkpoint_every=1)
     stopped(spec, 9)
     (tmp_path / "run").rename(tmp_path / "elsewhere")
     assert tfcsr.resume(tmp_path / "elsewhere").spec["out"] == str(tmp_path / "elsewhere")
@@ -108,7 +131,7 @@ def test_a_folder_that_was_moved(tmp_path):
 
 def test_damage_to_the_newest_costs_an_epoch_and_to_both_is_said(tmp_path):
     whole = tfcsr.run(make_spec(method="er"))
-    spec = make_spec(method="er", out=str(tmp_path / "run"))
+    spec = make_spec(method="er", out=str(tmp_path / "run"), checkpoint_every=1)
     stopped(spec, 11)
     saved = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
     spoil(tmp_path / "run" / "checkpoint" / "6.safetensors")
@@ -128,7 +151,7 @@ def test_damage_to_the_newest_costs_an_epoch_and_to_both_is_said(tmp_path):
 
 
 def test_events_that_were_cut_are_said(tmp_path):
-    spec = make_spec(method="er", out=str(tmp_path / "run"))
+    spec = make_spec(method="er", out=str(tmp_path / "run"), checkpoint_every=1)
     stopped(spec, 11)
     (tmp_path / "run" / "events.jsonl").write_text("")
     with pytest.raises(OutputError, match=r"events\.jsonl has 0 bytes, its checkpoint knows of \d+"):
@@ -136,7 +159,7 @@ def test_events_that_were_cut_are_said(tmp_path):
 
 
 def test_a_checkpoint_that_does_not_fit_is_said(tmp_path, monkeypatch):
-    spec = make_spec(method="er", out=str(tmp_path / "run"))
+    spec = make_spec(method="er", out=str(tmp_path / "run"), checkpoint_every=1)
     stopped(spec, 11)
     monkeypatch.setitem(MODELS._added, "tiny-bn", MODELS.get("tiny-linear"))
     with pytest.raises(OutputError, match=r"6\.json does not fit its run .*start this run over"):
@@ -157,7 +180,7 @@ def test_what_a_users_method_sets_on_itself_is_kept(tmp_path):
             return 0.1 * sum((p - a).square().sum() for p, a in zip(self.parameters(), self.anchor, strict=True))
 
     whole = tfcsr.run(make_spec(method="anchored"))
-    spec = make_spec(method="anchored", out=str(tmp_path / "run"))
+    spec = make_spec(method="anchored", out=str(tmp_path / "run"), checkpoint_every=1)
     stopped(spec, 11)
     assert essence(tfcsr.run(spec)) == essence(whole)
     del METHODS._added["anchored"]
@@ -165,7 +188,7 @@ def test_what_a_users_method_sets_on_itself_is_kept(tmp_path):
 
 def test_a_wish_to_stop_is_met_after_the_step(tmp_path):
     whole = tfcsr.run(make_spec(method="er"))
-    spec, stop, steps = make_spec(method="er", out=str(tmp_path / "run")), Stop(), []
+    spec, stop, steps = make_spec(method="er", out=str(tmp_path / "run"), checkpoint_every=1), Stop(), []
 
     def listener(event):
         if event["event"] == "step":
@@ -217,7 +240,7 @@ def test_a_diverged_run_names_its_last_good_checkpoint(tmp_path):
     MODELS.add("diverging")(lambda shape, classes: Diverging())
     message = r"step 30 .*; the last good checkpoint, after 5 epochs, is .*checkpoint/5\.json$"
     with pytest.raises(DivergedError, match=message):
-        tfcsr.run(make_spec(method="finetune", model="diverging", out=str(tmp_path / "run")))
+        tfcsr.run(make_spec(method="finetune", model="diverging", checkpoint_every=1, out=str(tmp_path / "run")))
 
 
 def test_a_folder_without_a_run(tmp_path):

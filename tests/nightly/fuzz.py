@@ -221,7 +221,8 @@ def checkpoints(folder: Path) -> Feed:
 
 
 def specs(folder: Path) -> Feed:
-    sound = make_spec(class_order=[5, 4, 3, 2, 1, 0]).to_dict()
+    spec = make_spec(class_order=[5, 4, 3, 2, 1, 0])
+    sound = spec.to_dict()
     toml = "\n".join(f"{name} = {json.dumps(value)}" for name, value in sound.items() if value is not None).encode()
 
     def feed(rng: random.Random) -> int:
@@ -234,7 +235,7 @@ def specs(folder: Path) -> Feed:
         path.write_bytes(raw)
         RunSpec.from_dict(load_spec_file(path))
         RunFolder(folder).spec()
-        RunFolder(folder).completed(make_spec())
+        RunFolder(folder).completed(spec)
         return len(raw)
 
     return feed

@@ -35,9 +35,14 @@ from tfcsr.training.loop import Training
 
 # Both layouts of memory, batch normalisation, augmentation, frozen views, probes that pass and probes that fail.
 SETTINGS: list[dict[str, Any]] = [
-    {"benchmark": "split-digits", "max_per_class": 20, "batch_size": 16, "epochs": 3, "buffer_capacity": 30},
-    {"benchmark": "tiny", "augment": "crop-flip", "replay_view": "frozen", "mastery_threshold": 60},
-    {"benchmark": "tiny", "augment": "crop-flip", "tasks": 6, "checkpoint_every": 3, "epochs": 5},
+    {"benchmark": "split-digits", "max_per_class": 20, "batch_size": 16, "epochs": 3, "checkpoint_every": 1},
+    {
+        "benchmark": "tiny",
+        "augment": "crop-flip",
+        "replay_view": "frozen",
+        "mastery_threshold": 60,
+    },  # saved as time allows
+    {"benchmark": "tiny", "augment": "crop-flip", "tasks": 6, "epochs": 5, "checkpoint_every": 2},
 ]
 POINTS = ("step", "event", "begin", "write", "fsync", "rename", "renamed", "unlink", "clear", "task", "end_task")
 

@@ -129,7 +129,7 @@ def long_sequence(tasks: int, folder: Path) -> str:
             raise Halfway
 
     with many_classes(tasks) as benchmark:
-        spec = make_spec(benchmark=benchmark, method="er", epochs=1, batch_size=4, out=str(folder / "run"))
+        spec = make_spec(benchmark=benchmark, method="er", epochs=1, checkpoint_every=1, out=str(folder / "run"))
         try:
             tfcsr.run(spec, [halfway])
         except Halfway:

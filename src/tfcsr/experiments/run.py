@@ -19,6 +19,9 @@ from tfcsr.training.checkpoint import NONSENSE, Checkpoints
 from tfcsr.training.events import Event, JsonLines, Listener
 from tfcsr.training.loop import Training
 
+# Of the time of a run, for checkpoints.
+LARGEST_SHARE = 0.02
+
 
 def run(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Result:
     """Train and evaluate as the spec says; with `spec.out`, keep spec, events, checkpoints and result in that folder.
@@ -83,7 +86,7 @@ def _restore(training: Training, checkpoints: Checkpoints) -> int:
 
 def _train(training: Training, checkpoints: Checkpoints, events: JsonLines, stop: Stop) -> None:
     spec = training.spec
-    saved_at = time.monotonic()
+    saved_at, cost = time.monotonic(), 0.0
 
     def how_to_go_on() -> str:
         where = f"after {_epochs(checkpoints.last)}" if checkpoints.last else "before its first checkpoint"
@@ -95,14 +98,15 @@ def _train(training: Training, checkpoints: Checkpoints, events: JsonLines, stop
             _obey(stop, how_to_go_on())
 
     def between_epochs() -> None:
-        nonlocal saved_at
-        number = training.epochs_trained
-        due = number % spec.checkpoint_every == 0
-        if spec.checkpoint_seconds > 0:
-            due = time.monotonic() - saved_at >= spec.checkpoint_seconds
+        nonlocal saved_at, cost
+        number, now = training.epochs_trained, time.monotonic()
+        if spec.checkpoint_seconds == 0 and spec.checkpoint_every > 0:
+            due = number % spec.checkpoint_every == 0
+        else:
+            due = now - saved_at >= (spec.checkpoint_seconds or cost / LARGEST_SHARE)
         if due or stop.number is not None:
             checkpoints.save(number, training.state_dict(), events.synced())
-            saved_at = time.monotonic()
+            saved_at, cost = time.monotonic(), time.monotonic() - now
         _obey(stop, how_to_go_on())
 
     training.events.listeners.append(after_step)
