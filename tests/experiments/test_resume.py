@@ -7,9 +7,8 @@ import pytest
 import torch
 
 import tfcsr
-from tests.conftest import make_spec
+from tests.conftest import make_spec, spoil
 from tests.experiments.conftest import essence, history
-from tests.training.test_checkpoint import spoil
 from tfcsr.errors import DivergedError, OutputError
 from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.methods import METHODS

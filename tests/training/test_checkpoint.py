@@ -3,7 +3,7 @@ import json
 
 import pytest
 import torch
-from tests.conftest import make_training
+from tests.conftest import make_training, spoil
 
 from tfcsr.errors import OutputError
 from tfcsr.methods import METHODS
@@ -60,6 +60,23 @@ def test_the_state_of_a_training_comes_back_as_it_was(there, method):
     assert same(again(there).load().state, saved[-1])
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_what_was_on_the_gpu_comes_back_there(tmp_path):
+    state = {"gpu": STATE["channels_last"].cuda(), "cpu": torch.arange(3, dtype=torch.uint8)}
+    Checkpoints(tmp_path / "checkpoint", "key", "cuda").save(1, state, 0)
+    found = Checkpoints(tmp_path / "checkpoint", "key", "cuda").load().state
+    assert same(found, state)
+    assert (found["gpu"].device.type, found["cpu"].device.type) == ("cuda", "cpu")
+
+
+def test_what_was_on_another_device_is_marked():
+    """Without a GPU: what is read comes to the device it is asked for, if and only if it is marked."""
+    found = checkpoint._put_together(
+        [{"tensor": "x", "on_device": True}, {"tensor": "x"}], {"x": torch.ones(1)}, "meta"
+    )
+    assert [tensor.device.type for tensor in found] == ["meta", "cpu"]
+
+
 def test_tensors_that_share_memory(there):
     tied = torch.randn(6)
     there.save(1, {"a": tied, "b": tied, "c": tied[2:], "d": tied.reshape(2, 3).t()}, 0)
@@ -99,12 +116,6 @@ def test_two_are_kept_and_nothing_else(there):
     there.clear()
     assert not there.folder.exists()
     there.clear()
-
-
-def spoil(path, at=-1):
-    data = bytearray(path.read_bytes())
-    data[at] ^= 1
-    path.write_bytes(data)
 
 
 @pytest.mark.parametrize(
@@ -202,4 +213,4 @@ def test_a_tensor_larger_than_its_file_is_not_made(there):
     ]
     for claim in claims:
         with pytest.raises(checkpoint.NONSENSE):
-            checkpoint._put_together(claim, {"x": torch.zeros(4)})
+            checkpoint._put_together(claim, {"x": torch.zeros(4)}, "cpu")

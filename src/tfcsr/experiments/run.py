@@ -54,7 +54,7 @@ def _run_in(folder: RunFolder, spec: RunSpec, listeners: Iterable[Listener], sto
     dataset = BENCHMARKS.get(spec.benchmark).load(spec.data_dir)
     with _machine(spec):
         training = Training(spec, dataset, listeners)
-        checkpoints = Checkpoints(folder.checkpoint_folder, spec.key())
+        checkpoints = Checkpoints(folder.checkpoint_folder, spec.key(), spec.device)
         known = _restore(training, checkpoints)
         folder.create(spec)
         with closing(JsonLines(folder.events_file, known)) as events:
@@ -75,6 +75,8 @@ def _restore(training: Training, checkpoints: Checkpoints) -> int:
         training.events.emit("checkpoint_damaged", problem=found.damaged, epochs=found.number)
     try:
         training.load_state_dict(found.state)
+    except torch.OutOfMemoryError:
+        raise
     except NONSENSE as error:
         path = checkpoints.manifest(found.number)
         problem = str(error).partition("\n")[0]

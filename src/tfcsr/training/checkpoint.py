@@ -46,11 +46,12 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The last two of one run, which is known by its spec's key."""
+    """The last two of one run, which is known by its spec's key. What was on a GPU comes back on `device`."""
 
-    def __init__(self, folder: Path, key: str) -> None:
+    def __init__(self, folder: Path, key: str, device: str = "cpu") -> None:
         self.folder = folder
         self.key = key
+        self.device = device
         self.last: int | None = None
 
     def manifest(self, number: int) -> Path:
@@ -86,6 +87,8 @@ class Checkpoints:
         for number in sorted(self._numbers(), reverse=True):
             try:
                 found = self._read(number)
+            except torch.OutOfMemoryError:  # no fault of the file's
+                raise
             except NONSENSE as error:
                 problems.append(f"{self.manifest(number)}: {error}")
             except OSError as error:
@@ -117,7 +120,8 @@ class Checkpoints:
             raise ValueError("the checksum of its tensors is wrong")
         if content["number"] != number or type(content["events"]) is not int or content["events"] < 0:
             raise ValueError("it has an impossible number")
-        return {"state": _put_together(content["state"], safetensors.torch.load(packed)), "events": content["events"]}
+        state = _put_together(content["state"], safetensors.torch.load(packed), self.device)
+        return {"state": state, "events": content["events"]}
 
     def _numbers(self) -> Iterable[int]:
         return [int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdecimal()]
@@ -138,12 +142,15 @@ def _take_apart(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     if isinstance(value, Tensor):
         while path in tensors:
             path += "'"
+        entry: dict[str, Any] = {"tensor": path}
+        if value.device.type != "cpu":
+            entry["on_device"] = True
         value = tensors[path] = value.detach().cpu()
         # The order in memory decides the order of a sum, and so its last bits: it has to come back as it was.
         if value.stride() == torch.empty(value.shape, device="meta").stride() or not _is_dense(value):
-            return {"tensor": path}
+            return entry
         tensors[path] = value.as_strided((value.numel(),), (1,))
-        return {"tensor": path, "shape": list(value.shape), "stride": list(value.stride())}
+        return entry | {"shape": list(value.shape), "stride": list(value.stride())}
     if isinstance(value, dict):
         start = f"{path}/" if path else ""
         return {"dict": [[key, _take_apart(entry, f"{start}{key}", tensors)] for key, entry in value.items()]}
@@ -158,17 +165,19 @@ def _take_apart(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     )
 
 
-def _put_together(value: Any, tensors: dict[str, Tensor]) -> Any:
+def _put_together(value: Any, tensors: dict[str, Tensor], device: str) -> Any:
     if isinstance(value, list):
-        return [_put_together(entry, tensors) for entry in value]
+        return [_put_together(entry, tensors, device) for entry in value]
     if not isinstance(value, dict):
         return value
     if "tensor" in value:
         tensor = tensors[value["tensor"]]
-        return tensor.as_strided(value["shape"], value["stride"]) if "shape" in value else tensor
+        if "shape" in value:
+            tensor = tensor.as_strided(value["shape"], value["stride"])
+        return tensor.to(device) if "on_device" in value else tensor
     if "tuple" in value:
-        return tuple(_put_together(entry, tensors) for entry in value["tuple"])
-    return {key: _put_together(entry, tensors) for key, entry in value["dict"]}
+        return tuple(_put_together(entry, tensors, device) for entry in value["tuple"])
+    return {key: _put_together(entry, tensors, device) for key, entry in value["dict"]}
 
 
 def _is_dense(tensor: Tensor) -> bool:
