@@ -1,4 +1,4 @@
-"""What must not grow over a thousand tasks: the time of a step, memory; and the buffer. `python -m benchmarks.growth`"""
+"""What must not grow in a thousand tasks: the time of a step, memory; and the buffer. `python -m benchmarks.growth`"""
 
 import gc
 import resource

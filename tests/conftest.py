@@ -1,6 +1,7 @@
 """A benchmark and two models so small that whole sequences run in a fraction of a second."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,13 @@ def trained(**fields: Any) -> Training:
     training = make_training(**fields)
     training.run()
     return training
+
+
+def spoil(path: Path, at: int = -1) -> None:
+    """Turn over one bit of a file."""
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tfcsr.experiments.compare import Comparison as Comparison
     from tfcsr.experiments.compare import compare as compare
     from tfcsr.experiments.result import Result as Result
+    from tfcsr.experiments.run import resume as resume
     from tfcsr.experiments.run import run as run
     from tfcsr.methods import METHODS as METHODS
     from tfcsr.models import MODELS as MODELS
@@ -35,6 +36,7 @@ _HOME = {
     "RunSpec": "tfcsr.spec",
     "TfcsrError": "tfcsr.errors",
     "compare": "tfcsr.experiments.compare",
+    "resume": "tfcsr.experiments.run",
     "run": "tfcsr.experiments.run",
 }
 __all__ = sorted(_HOME)

@@ -2,13 +2,14 @@
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import tfcsr
-from tfcsr.errors import SpecError, TfcsrError
+from tfcsr.errors import SpecError, TfcsrError, printable
 from tfcsr.spec import OPTIONS, RunSpec, default_text, load_spec_file
 
 LISTS = ("methods", "benchmarks", "models", "policies", "schedules")
@@ -34,9 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         command(options)
     except TfcsrError as error:
         _fail(str(error))
-    except KeyboardInterrupt:
-        print("tfcsr: interrupted; complete runs are kept, the same command goes on with the others", file=sys.stderr)
-        raise SystemExit(130) from None
+    except KeyboardInterrupt as interruption:
+        message = str(interruption) or "interrupted; complete runs are kept, the same command goes on with the others"
+        print(f"tfcsr: {message}", file=sys.stderr)
+        raise SystemExit(128 + getattr(interruption, "number", signal.SIGINT)) from None
     except BrokenPipeError:  # the reader of our output, a pager or head, has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
@@ -45,11 +47,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> Parser:
     parser = Parser(prog="tfcsr", description="Continual learning by replay and spaced recall.")
     parser.add_argument("--version", action="version", version=f"tfcsr {tfcsr.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="run | compare | data | list", title="commands")
+    commands = parser.add_subparsers(required=True, metavar="run | resume | compare | data | list", title="commands")
 
     one = commands.add_parser("run", help="one run: train, evaluate, keep the result")
     one.set_defaults(command=_run)
     _add_spec_flags(one, OPTIONS)
+
+    rest = commands.add_parser("resume", help="finish a run that was stopped, or all such runs of a comparison")
+    rest.set_defaults(command=_resume)
+    rest.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison")
+    rest.add_argument("--workers", default="0", metavar="N", help="runs at once (default: one per core; 1 on a GPU)")
+    rest.add_argument("--data-dir", metavar="DIR", help=OPTIONS["data_dir"].help)
 
     grid = commands.add_parser("compare", help="several methods with several seeds, and what they differ by")
     grid.set_defaults(command=_compare)
@@ -74,9 +82,10 @@ def _parser() -> Parser:
             sub.add_argument("name", metavar="NAME", help="digits, mnist or cifar100")
         sub.add_argument("--data-dir", metavar="DIR", help=OPTIONS["data_dir"].help)
 
-    names = commands.add_parser("list", help=f"what there is: {', '.join(LISTS)}")
+    names = commands.add_parser("list", help=f"what there is: {', '.join(LISTS)}, or runs in a folder")
     names.set_defaults(command=_list)
-    names.add_argument("what", metavar="|".join(LISTS))
+    names.add_argument("what", metavar="|".join((*LISTS, "runs")))
+    names.add_argument("folder", nargs="?", metavar="DIR", help="for runs: the folder they are in (default: results)")
     return parser
 
 
@@ -102,27 +111,61 @@ def _spec_fields(options: dict[str, Any]) -> dict[str, Any]:
 
 def _run(options: dict[str, Any]) -> None:
     spec = RunSpec.from_dict(_spec_fields(options))
-    from tfcsr.experiments.folder import RunFolder
     from tfcsr.experiments.machine import on_this_machine
-    from tfcsr.experiments.run import run
-    from tfcsr.reporting.progress import RunDisplay
-    from tfcsr.reporting.tables import run_summary, run_table
 
     spec = on_this_machine(spec)
     if spec.out is None:
         spec = spec.replace(out=str(Path("results") / f"{spec.benchmark}-{spec.name()}"))
+    _run_spec(spec)
+
+
+def _run_spec(spec: RunSpec) -> None:
+    from tfcsr.experiments.folder import RunFolder
+    from tfcsr.experiments.run import run
+    from tfcsr.experiments.stop import stopped_by_signals
+    from tfcsr.reporting.progress import RunDisplay
+    from tfcsr.reporting.tables import run_summary, run_table
+
     folder = RunFolder(str(spec.out))
     result = folder.completed(spec)
     console = _console()
     if result is not None:
         console.print(f"this run is already complete in {folder.path}", markup=False)
     else:
-        with RunDisplay(spec, console) as display:
-            result = run(spec, [display])
+        with stopped_by_signals() as stop, RunDisplay(spec, console) as display:
+            result = run(spec, [display], stop)
     console.print(run_table(result))
     for line in run_summary(result):
         console.print(line, markup=False, highlight=False)
     console.print(f"kept in {folder.path}", markup=False, highlight=False)
+
+
+def _resume(options: dict[str, Any]) -> None:
+    from tfcsr.experiments.compare import execute
+    from tfcsr.experiments.folder import RunFolder, incomplete_runs
+    from tfcsr.experiments.result import Result
+    from tfcsr.experiments.stop import stopped_by_signals
+    from tfcsr.reporting.progress import ComparisonDisplay
+
+    folder, workers = Path(options["folder"]), _numbers("workers", options["workers"])[0]
+    changes = {"data_dir": options["data_dir"]} if options["data_dir"] is not None else {}
+    if (folder / "spec.json").exists():
+        _run_spec(RunFolder(folder).spec().replace(**changes))
+        return
+    specs = [spec.replace(**changes) for spec in incomplete_runs(folder)]
+    console = _console()
+    if specs:
+        with stopped_by_signals() as stop, ComparisonDisplay(len(specs), console) as display:
+            outcome = execute(specs, workers, display, stop)
+        failed = sum(not isinstance(entry, Result) for entry in outcome)
+        text = (
+            f"{len(specs) - failed} runs in {folder} finished, {failed} failed; their `compare` command has the table"
+        )
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
+        if failed:
+            raise SystemExit(1)
+    else:
+        console.print(f"every run in {folder} is complete", markup=False, highlight=False, soft_wrap=True)
 
 
 def _compare(options: dict[str, Any]) -> None:
@@ -133,6 +176,7 @@ def _compare(options: dict[str, Any]) -> None:
         fields.pop(name, None)
     out = fields.pop("out", None) or str(Path("results") / f"compare-{fields.get('benchmark', 'split-digits')}")
     from tfcsr.experiments.compare import compare
+    from tfcsr.experiments.stop import stopped_by_signals
     from tfcsr.methods import METHODS
     from tfcsr.reporting.progress import ComparisonDisplay
     from tfcsr.reporting.tables import comparison_notes, comparison_table
@@ -141,7 +185,7 @@ def _compare(options: dict[str, Any]) -> None:
     numbers = _numbers("seeds", seeds)
     which = numbers if "," in seeds else list(range(numbers[0]))
     console = _console()
-    with ComparisonDisplay(len(chosen) * len(which), console) as display:
+    with stopped_by_signals() as stop, ComparisonDisplay(len(chosen) * len(which), console) as display:
         comparison = compare(
             methods=chosen,
             seeds=which,
@@ -149,6 +193,7 @@ def _compare(options: dict[str, Any]) -> None:
             out=out,
             workers=_numbers("workers", workers)[0],
             watcher=display,
+            stop=stop,
             **fields,
         )
     console.print(comparison_table(comparison))
@@ -198,14 +243,28 @@ def _list(options: dict[str, Any]) -> None:
     from tfcsr.models import MODELS
     from tfcsr.recall.schedule import SCHEDULES
 
-    registries = dict(zip(LISTS, (METHODS, BENCHMARKS, MODELS, POLICIES, SCHEDULES), strict=True))
     what = options["what"]
+    if what == "runs":
+        _list_runs(Path(options["folder"] or "results"))
+        return
+    registries = dict(zip(LISTS, (METHODS, BENCHMARKS, MODELS, POLICIES, SCHEDULES), strict=True))
     if what not in registries:
-        raise SpecError(f"cannot list {what!r}: use one of {', '.join(LISTS)}")
+        raise SpecError(f"cannot list {what!r}: use one of {', '.join((*LISTS, 'runs'))}")
     registry: Any = registries[what]
     width = max(map(len, registry.names())) + 2
     for name in registry.names():
         print(f"{name:{width}}{registry.describe(name)}")
+
+
+def _list_runs(folder: Path) -> None:
+    from tfcsr.experiments.folder import list_runs
+
+    runs = [(printable(name), printable(progress)) for name, progress in list_runs(folder)]
+    width = max((len(name) for name, _ in runs), default=0) + 2
+    for name, progress in runs:
+        print(f"{name:{width}}{progress}")
+    if not runs:
+        print(f"no runs in {printable(str(folder))}")
 
 
 def _console() -> Any:

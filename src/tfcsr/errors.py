@@ -1,8 +1,23 @@
 """What a user or a run can meet with. The message is one line: what is wrong, which value, what to do."""
 
+LONGEST = 2000
+
+
+def printable(text: str) -> str:
+    """The text on one line, with whatever could steer a terminal spelled out. For all that comes from a file."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
 
 class TfcsrError(Exception):
     """Every error that is not a bug of ours. The command line prints its message and exits with code 2."""
+
+    def __init__(self, message: str) -> None:
+        message = printable(message)
+        if len(message) > LONGEST:  # a value from a file can be as long as the file
+            message = f"{message[: LONGEST * 2 // 3]} ... {message[-LONGEST // 3 :]}"
+        super().__init__(message)
 
 
 class SpecError(TfcsrError):
@@ -23,6 +38,10 @@ class OutOfMemoryError(DeviceError):
 
 class OutputError(TfcsrError):
     """A results folder that cannot be used or written."""
+
+
+class BusyError(OutputError):
+    """A results folder that another process is at work in."""
 
 
 class DivergedError(TfcsrError):

@@ -1,5 +1,7 @@
-"""How files are written: all or nothing, and the disk's refusals in one line."""
+"""How files are written and read: all or nothing, one process at a time, and the disk's refusals in one line."""
 
+import contextlib
+import fcntl
 import json
 import os
 from collections.abc import Iterator
@@ -7,7 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tfcsr.errors import OutputError
+from tfcsr.errors import BusyError, OutputError
+
+LOCK = ".lock"
+PART = ".part"
 
 
 @contextmanager
@@ -20,16 +25,70 @@ def writing(path: Path) -> Iterator[None]:
         raise OutputError(f"cannot write {path}: {reason}; make room there or choose another --out") from None
 
 
-def write_json(path: Path, values: Any) -> None:
-    """Written beside, brought to disk, then renamed: a reader sees the old file or the new one, whole."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+def write_bytes(path: Path, data: bytes) -> None:
+    """Written beside, brought to disk, read again, then renamed: a reader sees the old file or the new one, whole.
+
+    The new name itself is on disk only after `sync_folder`.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}{PART}")
     with writing(path):
         try:
-            with beside.open("w", encoding="utf-8") as file:
-                json.dump(values, file, indent=1, allow_nan=False)
-                file.write("\n")
+            with beside.open("wb") as file:
+                file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
+            if beside.read_bytes() != data:
+                raise OutputError(f"{path}: the disk gives back something else than was written; choose another --out")
             beside.replace(path)
         finally:
-            beside.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # what went wrong before is the one to tell
+                beside.unlink(missing_ok=True)
+
+
+def sync_folder(path: Path) -> None:
+    with writing(path):
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def write_json(path: Path, values: Any) -> None:
+    write_bytes(path, (json.dumps(values, indent=1, allow_nan=False) + "\n").encode())
+    sync_folder(path.parent)
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise OutputError(f"cannot read {path}: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise OutputError(f"{path} is damaged: it is not JSON; move its folder away to run again") from None
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """The folder to ourselves. The kernel gives the lock back when a process ends, however it ends."""
+    path = folder / LOCK
+    while True:
+        with writing(path):
+            file = path.open("a")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Who held it before may have removed the file since we opened it: nobody else would see such a lock.
+                if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    break
+            except BlockingIOError:
+                file.close()
+                raise BusyError(
+                    f"another process is at work in {folder}: wait for it, or choose another --out"
+                ) from None
+            file.close()
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            path.unlink()
+        file.close()

@@ -21,8 +21,8 @@ from tfcsr.models import MODELS
 from tfcsr.recall.schedule import SCHEDULES, Schedule
 from tfcsr.registry import Registry
 
-# Where a run happens and where its files lie do not decide its outcome.
-NOT_IDENTITY = ("data_dir", "out")
+# Where its files lie and how often it is saved do not decide a run's outcome.
+NOT_IDENTITY = ("checkpoint_every", "checkpoint_seconds", "data_dir", "out")
 
 # What the paper did where a better choice is the default. A field given by hand wins over its protocol.
 PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
@@ -163,6 +163,21 @@ class RunSpec:
         "CPU threads of the run, a part of the spec because they decide the last bits; 0: all cores, in a comparison 1",
         low=0,
         high=1024,
+    )
+    checkpoint_every: int = option(
+        int,
+        0,
+        "epochs between two checkpoints, from which a run can resume; 0: one, or as many more as it takes for"
+        " checkpoints to cost no more than 2 % of the time",
+        low=0,
+        high=10**6,
+    )
+    checkpoint_seconds: float = option(
+        float,
+        0.0,
+        "instead: a checkpoint after the first epoch that ends so many seconds after the last",
+        low=0,
+        high=1e9,
     )
     data_dir: str | None = option(str, None, "where the data lies (default: $TFCSR_DATA, then the user's cache)")
     out: str | None = option(str, None, "the folder the run writes into")

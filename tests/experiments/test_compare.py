@@ -117,7 +117,7 @@ def test_ctrl_c_ends_the_workers(monkeypatch):
 
     monkeypatch.setattr(pool, "Worker", Watched)
     monkeypatch.setattr(
-        pool.threading.Thread, "join", lambda thread: time.sleep(0.5) or signal.raise_signal(signal.SIGINT)
+        pool.threading.Thread, "join", lambda thread, timeout: time.sleep(0.5) or signal.raise_signal(signal.SIGINT)
     )
     with pytest.raises(KeyboardInterrupt):
         tfcsr.compare(methods="joint", seeds=4, workers=2, device="cpu", epochs=1000)
@@ -128,10 +128,10 @@ def test_ctrl_c_ends_the_workers(monkeypatch):
 def test_failed_runs_are_said_and_the_others_kept(tmp_path, monkeypatch):
     advance = module.advance
 
-    def fragile(spec, listeners):
+    def fragile(spec, *more):
         if spec.method == "mgp":
             raise TfcsrError("no luck")
-        return (yield from advance(spec, listeners))
+        return (yield from advance(spec, *more))
 
     monkeypatch.setattr(module, "advance", fragile)
     comparison = tfcsr.compare(benchmark="tiny", methods=["er", "mgp"], seeds=1, out=tmp_path, **QUICK)

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.conftest import make_spec, trained
 
 import tfcsr
+from tests.conftest import make_spec, trained
 from tfcsr.errors import DeviceError, DivergedError, OutputError
 from tfcsr.experiments.machine import cores, on_this_machine
 from tfcsr.metrics import forgetting

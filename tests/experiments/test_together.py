@@ -1,8 +1,7 @@
 """Several runs in turns, without a GPU: the turns are the same."""
 
-from tests.conftest import make_spec
-
 import tfcsr
+from tests.conftest import make_spec
 from tfcsr.errors import OutOfMemoryError, TfcsrError
 from tfcsr.experiments.run import advance
 from tfcsr.experiments.together import run_together

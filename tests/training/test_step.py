@@ -6,6 +6,7 @@ from tests.conftest import make_training, trained
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tfcsr.methods import METHODS
+from tfcsr.methods.base import Method
 from tfcsr.training.step import WARM_UP, CapturedSteps
 
 every_method = pytest.mark.parametrize("method", METHODS.names())
@@ -70,6 +71,67 @@ def test_what_a_recording_would_touch_stays_where_it_is(method):
     training.run()
     assert len(seen) >= 3
     assert all(found == seen[0] for found in seen)
+
+
+class Anchored(Method):
+    """Binds new tensors at the end of a task, where a recording would go on with the old ones, or with none."""
+
+    anchor = None
+
+    def end_task(self, task):
+        self.anchor = [p.detach().clone() for p in self.parameters()]
+
+    def penalty(self):
+        if self.anchor is None:
+            return None
+        return sum((p - a).square().sum() for p, a in zip(self.parameters(), self.anchor, strict=True))
+
+
+class Counting(Method):
+    """Counts its steps in Python, which a recording cannot."""
+
+    steps = 0
+
+    def after_step(self):
+        self.steps += 1
+
+
+@pytest.fixture
+def own_methods():
+    METHODS.add("anchored")(Anchored)
+    METHODS.add("counting")(Counting)
+    yield
+    for name in ("anchored", "counting"):
+        del METHODS._added[name]
+
+
+def test_a_step_is_recorded_anew_when_the_method_has_other_tensors(own_methods):
+    recorder = Recorder()
+    training = captured(recorder, method="anchored")
+    training.run()
+    assert recorder.recorded == 3  # once a task
+    assert training.weights_sha256() == trained(method="anchored").weights_sha256()
+
+
+def test_the_schedule_of_probes_is_no_reason_to_record_anew():
+    recorder = Recorder()
+    training = captured(recorder, method="tfcsr", epochs=8)
+    training.run()
+    assert len(training.learner.probes) > 6
+    assert recorder.recorded == 1
+
+
+def test_a_method_that_counts_in_python_goes_step_by_step(own_methods):
+    """Recording runs its Python once without taking a step: that must not show."""
+
+    def record(step):
+        counted = vars(training.method).get("steps", 0)
+        training.method.steps = counted + 1
+        return lambda: pytest.fail("replayed")
+
+    training = captured(record, method="counting")
+    training.run()
+    assert training.method.steps == training.optimizer_steps
 
 
 def flat(state):

@@ -70,6 +70,8 @@ class Buffer:
         return {"x": self.x.clone(), "y": self.y.clone(), "size": self.size, "seen": self.seen}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        if state["x"].shape != self.x.shape or state["size"] != int((state["y"] >= 0).sum()):
+            raise ValueError(f"a buffer of {tuple(state['x'].shape)}, expected {tuple(self.x.shape)}, or miscounted")
         self.x.copy_(state["x"])
         self.y.copy_(state["y"])
         self.size, self.seen = state["size"], state["seen"]

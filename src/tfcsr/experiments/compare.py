@@ -1,6 +1,7 @@
 """A grid of methods and seeds, run on all cores, and what it says."""
 
 import functools
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Any
 import tfcsr
 from tfcsr.buffer.policies import POLICIES
 from tfcsr.data.benchmarks import BENCHMARKS
-from tfcsr.errors import SpecError, TfcsrError
+from tfcsr.errors import BusyError, SpecError, TfcsrError
 from tfcsr.experiments.folder import RunFolder
 from tfcsr.experiments.machine import cores, on_this_machine, settings
 from tfcsr.experiments.pool import News, run_in_processes
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import advance
 from tfcsr.experiments.statistics import Estimate, estimate, paired_difference
+from tfcsr.experiments.stop import Stop
 from tfcsr.experiments.together import run_together
 from tfcsr.files import write_json
 from tfcsr.methods import METHODS
@@ -25,6 +27,8 @@ from tfcsr.spec import RunSpec
 
 # Called with a run's spec and what happened to it: an event of the run, its result, or the error that ended it.
 Watcher = Callable[[RunSpec, News], None]
+
+SECONDS_BETWEEN_TRIES = 1.0
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,11 @@ def compare(
     out: str | Path | None = None,
     workers: int = 0,
     watcher: Watcher = lambda spec, news: None,
+    stop: Stop | None = None,
     **spec_fields: Any,
 ) -> Comparison:
-    """Run every method with every seed, but for what is already complete in `out`, and summarise.
+    """Run every method with every seed, but for what is already complete in `out`, and summarise. Runs that were begun
+    there go on; those that another process is at work on are left to it.
 
     `seeds` is how many, or which; `baseline` is the method the others are paired with (er, if it takes part); `workers`
     how many runs go on at once (one per core; on a GPU, as many as fill it and fit its memory). Other arguments are
@@ -107,7 +113,7 @@ def compare(
         specs = [spec.replace(out=str(folder / spec.name())) for spec in specs]
     # Data that cannot be read is refused here, once, and not by every run.
     BENCHMARKS.get(benchmark).load(specs[0].data_dir)
-    news = _execute(specs, workers, watcher)
+    news = execute(specs, workers, watcher, stop)
     results = [entry for entry in news if isinstance(entry, Result)]
     errors = {spec.name(): str(e) for spec, e in zip(specs, news, strict=True) if isinstance(e, TfcsrError)}
     if not results:
@@ -150,11 +156,19 @@ def _optional_estimate(values: Iterable[float | None]) -> Estimate | None:
     return estimate(known) if known else None
 
 
-def _execute(specs: list[RunSpec], workers: int, watcher: Watcher) -> list[Result | TfcsrError]:
+def execute(
+    specs: list[RunSpec],
+    workers: int = 0,
+    watcher: Watcher = lambda spec, news: None,
+    stop: Stop | None = None,
+) -> list[Result | TfcsrError]:
     """What became of each spec, in order. Complete ones are read, the others run, several at once."""
+    stop = stop or Stop()
     outcome: dict[RunSpec, Result | TfcsrError] = {}
 
     def tell(spec: RunSpec, news: News) -> None:
+        if isinstance(news, BusyError):
+            return
         if not isinstance(news, dict):
             outcome[spec] = news
         watcher(spec, news)
@@ -163,19 +177,30 @@ def _execute(specs: list[RunSpec], workers: int, watcher: Watcher) -> list[Resul
         if spec.out is not None and (complete := RunFolder(spec.out).completed(spec)) is not None:
             tell(spec, complete)
     todo = [spec for spec in specs if spec not in outcome]
-    if specs[0].device == "cpu":
-        workers = min(workers or max(1, cores() // specs[0].threads), len(todo))
-    if specs[0].device == "cpu" and workers > 1 and all(_found_by_others(spec) for spec in todo):
-        run_in_processes(todo, workers, lambda i, news: tell(todo[i], news))
-    else:
-        with settings(specs[0]):
-            run_together(
-                todo,
-                lambda i: advance(todo[i], [functools.partial(tell, todo[i])]),
-                lambda i, news: tell(todo[i], news),
-                workers if specs[0].device != "cpu" else 1,
-            )
+    if specs[0].device == "cpu" and not workers:
+        workers = max(1, cores() // specs[0].threads)
+    while todo:
+        _execute_once(todo, workers, tell, stop)
+        # What another process has in hand is complete when that is done with it, or can be resumed if it died.
+        before, todo = todo, [spec for spec in todo if spec not in outcome]
+        if len(todo) == len(before):
+            time.sleep(SECONDS_BETWEEN_TRIES)
     return [outcome[spec] for spec in specs]
+
+
+def _execute_once(specs: list[RunSpec], workers: int, tell: Watcher, stop: Stop) -> None:
+    """On a GPU side by side in this process; on a CPU in processes of their own, or here where those would not do."""
+    on_cpu = specs[0].device == "cpu"
+    if on_cpu and min(workers, len(specs)) > 1 and all(_found_by_others(spec) for spec in specs):
+        run_in_processes(specs, min(workers, len(specs)), lambda i, news: tell(specs[i], news), stop)
+        return
+    with settings(specs[0]):
+        run_together(
+            specs,
+            lambda i: advance(specs[i], [functools.partial(tell, specs[i])], stop),
+            lambda i, news: tell(specs[i], news),
+            at_once=1 if on_cpu else workers,
+        )
 
 
 def _found_by_others(spec: RunSpec) -> bool:

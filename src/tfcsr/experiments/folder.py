@@ -1,13 +1,20 @@
-"""A run's own folder: `spec.json`, `events.jsonl` and, once it is complete, `result.json`."""
+"""A run's own folder: `spec.json`, `events.jsonl`, `checkpoint` while it is under way, `result.json` once complete."""
 
-import json
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from tfcsr.errors import OutputError
 from tfcsr.experiments.result import Result
-from tfcsr.files import write_json, writing
+from tfcsr.files import LOCK, PART, locked, read_json, write_json, writing
 from tfcsr.spec import NOT_IDENTITY, RunSpec, format_value
+
+# The first field of a result, as it is written.
+_ACCURACY = re.compile(rb'\{\s*"final_accuracy": (\d{1,3}(?:\.\d{1,20})?)[,\s]')
 
 
 class RunFolder:
@@ -15,7 +22,17 @@ class RunFolder:
         self.path = Path(path)
         self.spec_file = self.path / "spec.json"
         self.events_file = self.path / "events.jsonl"
+        self.checkpoint_folder = self.path / "checkpoint"
         self.result_file = self.path / "result.json"
+
+    def spec(self) -> RunSpec:
+        """What was begun here, as a run in this folder, wherever it has been moved to."""
+        if not self.spec_file.exists():
+            raise OutputError(f"{self.path} holds no run: give the folder of a run, or of a comparison")
+        values = read_json(self.spec_file)
+        if not isinstance(values, dict):
+            raise OutputError(f"{self.spec_file} is damaged: it does not hold a spec")
+        return RunSpec.from_dict(values | {"out": str(self.path)})
 
     def completed(self, spec: RunSpec) -> Result | None:
         """The result if this spec's run is complete here; an error if the folder holds anything but this spec."""
@@ -25,13 +42,13 @@ class RunFolder:
             raise OutputError(f"{self.path} is not a folder: choose another --out")
         if not self.spec_file.exists():
             with writing(self.path):
-                if any(self.path.iterdir()):
+                if any(path.name != LOCK and path.suffix != PART for path in self.path.iterdir()):
                     raise OutputError(f"{self.path} is not empty and holds no run: choose another --out")
             return None
-        self._refuse_other(spec, _read_json(self.spec_file))
+        self._refuse_other(spec, read_json(self.spec_file))
         if not self.result_file.exists():
             return None
-        return Result.from_dict(_read_json(self.result_file), str(self.result_file))
+        return Result.from_dict(read_json(self.result_file), str(self.result_file))
 
     def _refuse_other(self, spec: RunSpec, there: Any) -> None:
         here = spec.to_dict()
@@ -44,22 +61,62 @@ class RunFolder:
             more = f" and {len(names) - 3} more fields" if len(names) > 3 else ""
             raise OutputError(f"{self.path} holds a run with another spec ({differences}{more}): choose another --out")
 
-    def create(self, spec: RunSpec) -> None:
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """The folder to this process alone; gone again if nothing is written into it."""
+        new = [path for path in (self.path, *self.path.parents) if not path.exists()]
         with writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
+        try:
+            with locked(self.path):
+                with writing(self.path):
+                    for path in self.path.glob(f".*{PART}"):  # what a killed process was writing
+                        path.unlink()
+                yield
+        finally:
+            with contextlib.suppress(OSError):
+                for path in new:
+                    path.rmdir()
+
+    def create(self, spec: RunSpec) -> None:
         write_json(self.spec_file, spec.to_dict())
+
+
+def incomplete_runs(folder: Path) -> list[RunSpec]:
+    """The runs in a comparison's folder that were begun there and are not complete."""
+    begun = sorted(folder.glob("*/spec.json"))
+    if not begun:
+        raise OutputError(f"{folder} holds no run: give the folder of a run, or of a comparison")
+    folders = [RunFolder(file.parent) for file in begun]
+    return [run.spec() for run in folders if not run.result_file.exists()]
+
+
+def list_runs(folder: Path) -> list[tuple[str, str]]:
+    """Each run in a folder of run folders by name, with how far it is; no more is read than is shown."""
+    try:
+        with os.scandir(folder) as entries:
+            paths = sorted((entry.name, entry.path) for entry in entries if entry.is_dir())
+    except OSError as error:
+        raise OutputError(f"cannot read {folder}: {error.strerror}") from None
+    runs = [(name, _progress(path)) for name, path in paths]
+    return [(name, progress) for name, progress in runs if progress]
+
+
+def _progress(path: str) -> str:
+    try:
+        with open(f"{path}/result.json", "rb") as file:  # noqa: PTH123 - a Path would cost more than the reading
+            accuracy = _ACCURACY.match(file.read(200))
+    except FileNotFoundError:
+        if not os.path.exists(f"{path}/spec.json"):  # noqa: PTH110
+            return ""
+        numbers = [int(file.stem) for file in Path(path, "checkpoint").glob("*.json") if file.stem.isdecimal()]
+        return f"incomplete, saved after {max(numbers)} epochs" if numbers else "incomplete"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return f"{float(accuracy[1]):.2f} %" if accuracy else "damaged: no final accuracy at its start"
 
 
 def read_results(folder: Path) -> list[Result]:
     """The results of all complete runs in a folder of run folders, by name."""
     files = sorted(folder.glob("*/result.json"))
-    return [Result.from_dict(_read_json(file), str(file)) for file in files]
-
-
-def _read_json(path: Path) -> Any:
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise OutputError(f"cannot read {path}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise OutputError(f"{path} is damaged: it is not JSON; move its folder away to run again") from None
+    return [Result.from_dict(read_json(file), str(file)) for file in files]

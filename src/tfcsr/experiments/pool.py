@@ -12,11 +12,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import tfcsr
-from tfcsr.errors import TfcsrError
+from tfcsr.errors import BusyError, TfcsrError
 from tfcsr.experiments.result import Result
+from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.spec import RunSpec
 from tfcsr.training.events import Event
 
+SECONDS_BETWEEN_LOOKS = 0.05
 News = Event | Result | TfcsrError
 
 
@@ -45,8 +47,10 @@ class Worker:
                 kind, value = next(iter(json.loads(line).items()))
                 if kind == "event":
                     on_event(value)
+                elif kind == "result":
+                    return Result.from_dict(value)
                 else:
-                    return Result.from_dict(value) if kind == "result" else TfcsrError(value)
+                    return BusyError(value) if kind == "busy" else TfcsrError(value)
         code = self.process.wait()
         return TfcsrError(f"the process of {spec.name()} ended with code {code}: was it killed, or out of memory?")
 
@@ -62,7 +66,7 @@ class Worker:
         self.process.wait()
 
 
-def run_in_processes(specs: list[RunSpec], workers: int, tell: Callable[[int, News], None]) -> None:
+def run_in_processes(specs: list[RunSpec], workers: int, tell: Callable[[int, News], None], stop: Stop) -> None:
     """Runs all specs, so many at once, and tells by index what happens, one thing at a time."""
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     for i in range(len(specs)):
@@ -77,20 +81,31 @@ def run_in_processes(specs: list[RunSpec], workers: int, tell: Callable[[int, Ne
     def work() -> None:
         worker: Worker | None = None
         with contextlib.suppress(queue.Empty):
-            while True:
+            while stop.number is None:
                 i = todo.get_nowait()
                 if worker is None or not worker.is_alive():
                     worker = Worker(specs[i].threads)
                     open_workers.add(worker)
-                tell_in_turn(i, worker.run(specs[i], functools.partial(tell_in_turn, i)))
+                outcome = worker.run(specs[i], functools.partial(tell_in_turn, i))
+                # One that was asked to stop before it could listen has failed, but not by itself.
+                if isinstance(outcome, Result) or stop.number is None:
+                    tell_in_turn(i, outcome)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
     try:
         for thread in threads:
             thread.start()
-        for thread in threads:
-            thread.join()
-    except BaseException:  # Ctrl-C above all: what is complete stays, what is under way ends here
+        asked: set[Worker] = set()
+        while any(thread.is_alive() for thread in threads):
+            for thread in threads:
+                thread.join(SECONDS_BETWEEN_LOOKS)
+            if stop.number is not None:
+                for worker in open_workers - asked:
+                    worker.process.terminate()
+                    asked.add(worker)
+        if stop.number is not None:
+            raise Interrupted(stop.number)
+    except BaseException:  # a second Ctrl-C above all: what is complete stays, what is under way ends here
         with contextlib.suppress(queue.Empty):
             while True:
                 todo.get_nowait()

@@ -1,11 +1,16 @@
 """What a complete run leaves: `result.json`, and the same as an object."""
 
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+import functools
+import math
+import types
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Self, get_args, get_origin, get_type_hints
 
 from tfcsr.errors import OutputError
 from tfcsr.metrics import backward_transfer, forgetting, forward_transfer, pooled_accuracy
-from tfcsr.training.loop import Training
+
+if TYPE_CHECKING:  # results are read and listed without waiting for torch
+    from tfcsr.training.loop import Training
 
 
 @dataclass(frozen=True)
@@ -35,7 +40,7 @@ class Result:
     environment: dict[str, Any]
 
     @classmethod
-    def of(cls, training: Training, environment: dict[str, Any]) -> Self:
+    def of(cls, training: "Training", environment: dict[str, Any]) -> Self:
         matrix, sizes = training.accuracy_matrix, training.tasks.test_sizes
         after = [pooled_accuracy(row, sizes, seen) for seen, row in enumerate(matrix, start=1)]
         return cls(
@@ -67,7 +72,57 @@ class Result:
 
     @classmethod
     def from_dict(cls, values: Any, source: str = "the result") -> Self:
-        names = [f.name for f in fields(cls)]
-        if not isinstance(values, dict) or sorted(values) != sorted(names):
+        """From a file, which may hold anything: whatever passes can be shown in every table and figure."""
+        kinds = _kinds()
+        if not isinstance(values, dict) or values.keys() != kinds.keys():
             raise OutputError(f"{source} is not a result of this version of tfcsr: move it away to run again")
-        return cls(**values)
+        for name, kind in kinds.items():
+            if not _is(values[name], kind):
+                raise OutputError(f"{source} is damaged: {name} is {_short(values[name])}; move it away to run again")
+        result = cls(**values)
+        if problem := result._problem():
+            raise OutputError(f"{source} is damaged: {problem}; move it away to run again")
+        return result
+
+    def _problem(self) -> str:
+        tasks = len(self.accuracy_matrix)
+        lists: list[list[Any]] = [self.accuracy_after_task, self.untrained_accuracy, self.epochs_per_task]
+        lists += [self.classes_per_task, self.test_sizes, *self.accuracy_matrix]
+        if tasks == 0 or any(len(one) != tasks for one in lists):
+            return f"not everything in it is of {tasks} tasks"
+        for name, kind in (("benchmark", str), ("method", str), ("seed", int), ("mastery_threshold", float)):
+            if not _is(self.spec.get(name), kind):
+                return f"its spec has {name} {_short(self.spec.get(name))}"
+        for probe in self.probes:
+            if probe.keys() != _PROBE.keys() or not all(_is(probe[name], kind) for name, kind in _PROBE.items()):
+                return f"a probe is {_short(probe)}"
+            if not 1 <= probe["task"] <= tasks:
+                return f"a probe is of task {probe['task']}"
+        return ""
+
+
+_PROBE = {"task": int, "epoch": int, "recall": float, "passed": bool, "next_epoch": int | None}
+
+
+@functools.cache
+def _kinds() -> dict[str, Any]:
+    return get_type_hints(Result)
+
+
+def _is(value: Any, kind: Any) -> bool:
+    """Whether a value read from JSON is of this type. A number must be one that can be computed with."""
+    if kind is float:
+        return math.isfinite(value) if type(value) is float else type(value) is int and abs(value) < 1 << 53
+    if kind is int:
+        return type(value) is int and abs(value) < 1 << 63
+    if isinstance(kind, types.UnionType):
+        return any(_is(value, one) for one in get_args(kind))
+    if get_origin(kind) is list:
+        (of,) = get_args(kind)
+        return type(value) is list and all(_is(entry, of) for entry in value)
+    return type(value) is (get_origin(kind) or kind)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:57]}..."

@@ -1,52 +1,141 @@
-"""One spec, executed."""
+"""One spec, executed; or what is left of it, where it was stopped before."""
 
-from collections.abc import Generator, Iterable
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import closing
+from pathlib import Path
 
 import torch
 
 from tfcsr.data.benchmarks import BENCHMARKS
-from tfcsr.errors import OutOfMemoryError
+from tfcsr.errors import DivergedError, OutOfMemoryError, OutputError
 from tfcsr.experiments.folder import RunFolder
 from tfcsr.experiments.machine import environment, on_this_machine, settings
 from tfcsr.experiments.result import Result
-from tfcsr.experiments.together import finish
+from tfcsr.experiments.stop import Interrupted, Stop
+from tfcsr.experiments.together import Turns, finish
 from tfcsr.files import write_json
 from tfcsr.spec import RunSpec
-from tfcsr.training.events import JsonLines, Listener
+from tfcsr.training.checkpoint import NONSENSE, Checkpoints
+from tfcsr.training.events import Event, JsonLines, Listener
 from tfcsr.training.loop import Training
 
+# Of the time of a run, for checkpoints.
+LARGEST_SHARE = 0.02
 
-def run(spec: RunSpec, listeners: Iterable[Listener] = ()) -> Result:
-    """Train and evaluate as the spec says; with `spec.out`, keep spec, events and result in that folder.
 
-    A folder in which this very spec is already complete gives its result at once.
+def run(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Result:
+    """Train and evaluate as the spec says; with `spec.out`, keep spec, events, checkpoints and result in that folder.
+
+    A folder in which this very spec is already complete gives its result at once; one in which it was begun goes on
+    from its last checkpoint, to the same result. `stop` is how to end it early.
     """
     spec = on_this_machine(spec)
     with settings(spec):
-        return finish(spec, advance(spec, listeners))
+        return finish(spec, advance(spec, listeners, stop))
 
 
-def advance(spec: RunSpec, listeners: Iterable[Listener] = ()) -> Generator[None, None, Result]:
+def resume(folder: str | Path, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Result:
+    """Finish the run that was begun in this folder."""
+    return run(RunFolder(folder).spec(), listeners, stop)
+
+
+def advance(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Turns:
     """The same in turns, for a spec that fits this machine: yields while the device works, so that others may go on."""
-    folder = RunFolder(spec.out) if spec.out is not None else None
-    if folder is not None and (complete := folder.completed(spec)) is not None:
-        return complete
-    # Nothing is written before all that can be refused has been.
-    dataset = BENCHMARKS.get(spec.benchmark).load(spec.data_dir)
+    stop = stop or Stop()
     try:
-        training = Training(spec, dataset, listeners)
-        if folder is None:
+        if spec.out is None:
+            training = Training(spec, BENCHMARKS.get(spec.benchmark).load(spec.data_dir), listeners)
+            training.events.listeners.append(lambda event: _obey(stop, "nothing was kept: there was no --out"))
             yield from training.advance()
             return Result.of(training, environment(spec))
-        folder.create(spec)
-        events = JsonLines(folder.events_file)
-        training.events.listeners.insert(0, events)
-        try:
-            yield from training.advance()
-        finally:
-            events.close()
-        result = Result.of(training, environment(spec))
+        folder = RunFolder(spec.out)
+        if (complete := folder.completed(spec)) is not None:
+            return complete
+        with folder.claimed():
+            # Somebody else may have been at it until now.
+            return folder.completed(spec) or (yield from _run_in(folder, spec, listeners, stop))
     except (MemoryError, torch.OutOfMemoryError) as error:
         raise OutOfMemoryError(f"out of memory on {spec.device}: {str(error).partition(chr(10))[0]}") from None
+
+
+def _run_in(folder: RunFolder, spec: RunSpec, listeners: Iterable[Listener], stop: Stop) -> Turns:
+    # Nothing is written before all that can be refused has been.
+    dataset = BENCHMARKS.get(spec.benchmark).load(spec.data_dir)
+    training = Training(spec, dataset, listeners)
+    checkpoints = Checkpoints(folder.checkpoint_folder, spec.key(), spec.device)
+    known = _restore(training, checkpoints)
+    folder.create(spec)
+    with closing(JsonLines(folder.events_file, known)) as events:
+        training.events.listeners.insert(0, events)
+        yield from _train(training, checkpoints, events, stop)
+    result = Result.of(training, environment(spec))
     write_json(folder.result_file, result.to_dict())
+    checkpoints.clear()  # a complete run has no use for them
     return result
+
+
+def _restore(training: Training, checkpoints: Checkpoints) -> int:
+    """Takes the training to its last checkpoint, and says how many bytes of events there were."""
+    found = checkpoints.load()
+    if found is None:
+        return 0
+    if found.damaged:
+        training.events.emit("checkpoint_damaged", problem=found.damaged, epochs=found.number)
+    try:
+        training.load_state_dict(found.state)
+    except torch.OutOfMemoryError:
+        raise
+    except NONSENSE as error:
+        path = checkpoints.manifest(found.number)
+        problem = str(error).partition("\n")[0]
+        raise OutputError(
+            f"{path} does not fit its run ({problem}): remove {checkpoints.folder} to start this run over"
+        ) from None
+    return found.events
+
+
+def _train(training: Training, checkpoints: Checkpoints, events: JsonLines, stop: Stop) -> Iterator[None]:
+    spec = training.spec
+    saved_at, cost = time.monotonic(), 0.0
+
+    def how_to_go_on() -> str:
+        where = f"after {_epochs(checkpoints.last)}" if checkpoints.last else "before its first checkpoint"
+        return f"stopped {where}; `tfcsr resume {spec.out}` goes on"
+
+    def after_step(event: Event) -> None:
+        # Only where the last whole epoch is on disk; else this one is finished and saved first.
+        if event["event"] == "step" and (checkpoints.last or 0) == training.epochs_trained - 1:
+            _obey(stop, how_to_go_on())
+
+    def between_epochs() -> None:
+        nonlocal saved_at, cost
+        number, now = training.epochs_trained, time.monotonic()
+        if spec.checkpoint_seconds == 0 and spec.checkpoint_every > 0:
+            due = number % spec.checkpoint_every == 0
+        else:
+            due = now - saved_at >= (spec.checkpoint_seconds or cost / LARGEST_SHARE)
+        if due or stop.number is not None:
+            checkpoints.save(number, training.state_dict(), events.synced())
+            saved_at, cost = time.monotonic(), time.monotonic() - now
+        _obey(stop, how_to_go_on())
+
+    training.events.listeners.append(after_step)
+    try:
+        yield from training.advance(between_epochs)
+    except DivergedError as error:
+        if checkpoints.last is None:
+            raise
+        path = checkpoints.manifest(checkpoints.last)
+        raise DivergedError(
+            f"{error}; the last good checkpoint, after {_epochs(checkpoints.last)}, is {path}"
+        ) from None
+
+
+def _epochs(number: int) -> str:
+    return "1 epoch" if number == 1 else f"{number} epochs"
+
+
+def _obey(stop: Stop, message: str) -> None:
+    if stop.number is not None:
+        raise Interrupted(stop.number, message)

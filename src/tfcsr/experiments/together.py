@@ -58,9 +58,23 @@ def run_together(
 
     A run that finds no memory is begun anew with fewer beside it.
     """
+    lanes: list[Lane] = []
+    try:
+        _drive(lanes, specs, begin, tell, at_once)
+    finally:
+        for lane in lanes:  # on an interruption: what each has saved is kept, its lock released
+            lane.turns.close()
+
+
+def _drive(
+    lanes: list[Lane],
+    specs: list[RunSpec],
+    begin: Callable[[int], Turns],
+    tell: Callable[[int, Any], None],
+    at_once: int,
+) -> None:
     most = at_once or MOST_AT_ONCE
     todo = deque(range(len(specs)))
-    lanes: list[Lane] = []
     while todo or lanes:
         if todo and len(lanes) < most and (not lanes or at_once or _fits(specs[0], len(lanes))):
             index = todo.popleft()

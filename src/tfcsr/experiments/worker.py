@@ -8,9 +8,11 @@ import json
 import os
 import signal
 import sys
+import time
 from typing import Any, TextIO
 
-from tfcsr.errors import TfcsrError
+from tfcsr.errors import BusyError, TfcsrError
+from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.training.events import Event
 
 SECONDS_BETWEEN_REPORTS = 0.2
@@ -24,8 +26,9 @@ class Reporter:
         self._next = 0.0
 
     def __call__(self, event: Event) -> None:
-        if event["event"] != "step" or event["time"] >= self._next:
-            self._next = event["time"] + SECONDS_BETWEEN_REPORTS
+        now = time.monotonic()
+        if event["event"] != "step" or now >= self._next:
+            self._next = now + SECONDS_BETWEEN_REPORTS
             say(self._out, "event", event)
 
 
@@ -35,19 +38,28 @@ def say(out: TextIO, kind: str, value: Any) -> None:
 
 
 def main() -> None:
-    # Ctrl-C reaches every process of the terminal; the parent decides what to do about it.
+    # Ctrl-C reaches every process of the terminal; the parent decides what to do about it, and asks by SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    stop = Stop()
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.request(number))
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     sys.stdout = sys.stderr  # whatever a library prints must not mix with the answers
 
     from tfcsr.experiments.run import run
     from tfcsr.spec import RunSpec
 
-    for line in sys.stdin:
-        try:
-            say(out, "result", run(RunSpec.from_dict(json.loads(line)), [Reporter(out)]).to_dict())
-        except TfcsrError as error:
-            say(out, "error", str(error))
+    try:
+        for line in sys.stdin:
+            try:
+                say(out, "result", run(RunSpec.from_dict(json.loads(line)), [Reporter(out)], stop).to_dict())
+            except BusyError as error:
+                say(out, "busy", str(error))
+            except TfcsrError as error:
+                say(out, "error", str(error))
+    except Interrupted as error:
+        say(out, "error", str(error))
+    except BrokenPipeError:  # the parent is gone: nobody waits for the answer, and the run can be resumed
+        os._exit(1)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What a method may do: everything it does not override is plain training on the newest task."""
 
+import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -89,12 +90,16 @@ class Learner:
 class Method:
     """Plain training. The loop calls the hooks in the order they stand here.
 
-    A hook that changes something must keep it in `state_dict`, so that a run can go on where it stopped, and change
-    tensors in place: on a GPU the step is recorded once, with their addresses.
+    What a method sets on itself is saved with the run and comes back when it is resumed. One that keeps anything but
+    tensors, numbers, text, lists, tuples and dicts says by `state_dict` and `load_state_dict` how.
+
+    On a GPU the step, with `penalty` and `after_step`, is recorded and replayed: what they use must be tensors, changed
+    in place; where anything else changes in between, at the end of a task say, the step is recorded anew.
     """
 
     uses_buffer = False
     sees_all_tasks = False  # only the upper bound trains on more than the newest task
+    outside_step: tuple[str, ...] = ()  # what of `state_dict` neither `penalty` nor `after_step` looks at
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
@@ -131,18 +136,15 @@ class Method:
         """After the last epoch of a task, before it is evaluated."""
 
     def state_dict(self) -> dict[str, Any]:
-        return {}
+        return {name: value for name, value in vars(self).items() if name not in ("learner", "spec")}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take back what `state_dict` gave."""
+        for name, value in state.items():
+            setattr(self, name, copy.deepcopy(value))
 
     def parameters(self) -> list[nn.Parameter]:
         return [p for p in self.learner.model.parameters() if p.requires_grad]
-
-
-def copy_all(targets: list[Tensor], sources: list[Tensor]) -> None:
-    for target, source in zip(targets, sources, strict=True):
-        target.copy_(source)
 
 
 def squared_distance(parameters: list[nn.Parameter], anchor: list[Tensor], weight: list[Tensor]) -> Tensor:

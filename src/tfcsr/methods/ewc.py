@@ -1,14 +1,12 @@
 """Elastic weight consolidation (Kirkpatrick et al. 2017): weights that mattered to past tasks are held in place."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from tfcsr.data.tasks import Task
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import Learner, Method, copy_all, squared_distance
+from tfcsr.methods.base import Learner, Method, squared_distance
 
 
 @METHODS.add("ewc")
@@ -51,11 +49,3 @@ class ElasticWeightConsolidation(Method):
                 f += g.square() / len(batches)
         model.train()
         return fisher
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"curvature": self.curvature, "lowest": self.lowest, "offset": self.offset}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        copy_all(self.curvature, state["curvature"])
-        copy_all(self.lowest, state["lowest"])
-        self.offset.copy_(state["offset"])

@@ -1,13 +1,11 @@
 """Synaptic intelligence (Zenke et al. 2017): weights whose movement lowered the loss are held in place."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from tfcsr.data.tasks import Task
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import Learner, Method, copy_all, squared_distance
+from tfcsr.methods.base import Learner, Method, squared_distance
 
 EPSILON = 1e-7
 LARGEST_IMPORTANCE = 0.001
@@ -19,8 +17,6 @@ class SynapticIntelligence(Method):
 
     The copies of the weights are copies: an alias of the live ones makes every distance, and the whole method, zero.
     """
-
-    STATE = ("anchor", "previous", "path", "total", "importance")
 
     def __init__(self, learner: Learner) -> None:
         super().__init__(learner)
@@ -52,10 +48,3 @@ class SynapticIntelligence(Method):
             self.importance[i].copy_((-self.total[i]).clamp(max=LARGEST_IMPORTANCE))
             self.path[i].zero_()
             self.anchor[i].copy_(p.detach())
-
-    def state_dict(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.STATE}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        for name in self.STATE:
-            copy_all(getattr(self, name), state[name])

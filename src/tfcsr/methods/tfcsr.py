@@ -11,6 +11,8 @@ from tfcsr.recall.schedule import ScheduleState
 
 @METHODS.add("tfcsr")
 class TaskFocusedConsolidation(ExperienceReplay):
+    outside_step = ("schedule",)
+
     def __init__(self, learner: Learner) -> None:
         super().__init__(learner)
         self.schedule = self.spec.recall_schedule()

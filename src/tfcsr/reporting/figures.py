@@ -10,7 +10,7 @@ matplotlib.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tfcsr.errors import OutputError
+from tfcsr.errors import OutputError, printable
 from tfcsr.experiments.folder import read_results
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import estimate
@@ -28,6 +28,11 @@ STYLES = {
 }
 
 
+def _plain(name: str) -> str:
+    """A name from a file as it is: a dollar sign would begin a formula."""
+    return printable(name).replace("$", r"\$")
+
+
 def learning_curves(axes: Axes, results: Sequence[Result]) -> None:
     """Accuracy over all classes seen, after each task: the mean of each method with its 95 % interval."""
     by_method: dict[str, list[Result]] = {}
@@ -37,7 +42,7 @@ def learning_curves(axes: Axes, results: Sequence[Result]) -> None:
         points = [estimate(values) for values in zip(*(r.accuracy_after_task for r in runs), strict=True)]
         tasks = range(1, len(points) + 1)
         colour, line = STYLES.get(method, ("#888888", "-"))
-        axes.plot(tasks, [p.mean for p in points], line, color=colour, label=method, lw=1.8)
+        axes.plot(tasks, [p.mean for p in points], line, color=colour, label=_plain(method), lw=1.8)
         low = [p.mean if p.low is None else p.low for p in points]
         high = [p.mean if p.high is None else p.high for p in points]
         axes.fill_between(tasks, low, high, color=colour, alpha=0.12, lw=0)
@@ -82,7 +87,7 @@ def comparison_figure(results: Sequence[Result]) -> Figure:
         one.spines[["top", "right"]].set_visible(False)
     seeds = len({r.spec["seed"] for r in results})
     learning_curves(axes[0], results)
-    axes[0].set_title(f"{results[0].spec['benchmark']}: mean of {seeds} seeds, 95 % interval", size=10)
+    axes[0].set_title(f"{_plain(results[0].spec['benchmark'])}: mean of {seeds} seeds, 95 % interval", size=10)
     if probed:
         recall_timeline(axes[1], probed[0])
         axes[1].set_title(f"tfcsr, seed {probed[0].spec['seed']}: probes passed (•) and failed (×), and gaps", size=10)

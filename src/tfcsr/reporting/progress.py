@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from tfcsr.errors import TfcsrError
+from tfcsr.errors import TfcsrError, printable
 from tfcsr.experiments.result import Result
 from tfcsr.spec import RunSpec
 from tfcsr.training.events import Event
@@ -27,12 +27,15 @@ class Position:
         self.tasks = spec.tasks
         self.epochs = spec.max_epochs if spec.method == "mgp" else spec.epochs
         self.task = self.epoch = 1
-        self.share = 0.0
+        self.share = self.before = 0.0  # of the whole; and what had been done before a run was resumed
         self.recall: float | None = None
 
     def __call__(self, event: Event) -> None:
         if event["event"] == "probe":
             self.recall = event["recall"]
+        elif event["event"] == "run_resumed":
+            self.task, self.epoch = event["task"], event["epoch"]
+            self.share = self.before = (self.task - 1 + self.epoch / self.epochs) / self.tasks
         elif event["event"] == "step":
             self.task, self.epoch = event["task"], event["epoch"]
             in_task = (self.epoch - 1 + event["step"] / event["steps"]) / self.epochs
@@ -52,7 +55,7 @@ class RunDisplay:
         self.position = Position(spec)
         self.started = time.monotonic()
         self.steps: deque[float] = deque(maxlen=200)
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"))
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[detail]}"))
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.bar: TaskID = self.progress.add_task(f"{spec.method} seed {spec.seed}", total=1.0, detail="starting")
 
@@ -70,6 +73,13 @@ class RunDisplay:
             in_force = [f"{name} {event['spec'][name]}" for name in ("new_data", "augment", "replay_view", "gate_data")]
             text = f"protocol {event['spec']['protocol']}: {', '.join(in_force)}"
             self.progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        elif event["event"] == "run_resumed":
+            self.started = time.monotonic()
+            text = f"going on after task {event['task']}, epoch {event['epoch']}"
+            self.progress.console.print(text, highlight=False)
+        elif event["event"] == "checkpoint_damaged":
+            text = f"{event['problem']}: the checkpoint before it, after {event['epochs']} epochs, takes its place"
+            self.progress.console.print(Text(printable(text), style="red"), soft_wrap=True)
         elif event["event"] == "step":
             self.steps.append(time.monotonic())
             self.progress.update(self.bar, completed=self.position.share, detail=self._detail())
@@ -87,9 +97,9 @@ class RunDisplay:
         parts = [self.position.text()]
         if len(self.steps) > 1:
             parts.append(f"{(len(self.steps) - 1) / (self.steps[-1] - self.steps[0]):.0f} steps/s")
-        spent = time.monotonic() - self.started
+        spent, share = time.monotonic() - self.started, self.position.share
         if spent > 1:
-            parts.append(f"{_clock(spent * (1 - self.position.share) / self.position.share)} left")
+            parts.append(f"{_clock(spent * (1 - share) / (share - self.position.before))} left")
         if self.position.recall is not None:
             parts.append(f"recall {self.position.recall:.1f} %")
         return " · ".join(parts)
@@ -106,7 +116,7 @@ class ComparisonDisplay:
         self.shares: dict[str, float] = {}
         self.started = time.monotonic()
         self.found = 0
-        columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[detail]}"))
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[detail]}"))
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.total = self.progress.add_task("all runs", total=runs, detail=f"0/{runs}")
 

@@ -4,6 +4,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from tfcsr.errors import printable
 from tfcsr.experiments.compare import Comparison
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate
@@ -12,7 +13,8 @@ from tfcsr.experiments.statistics import Estimate
 def run_table(result: Result) -> Table:
     """Accuracy on each task after each task, and over all classes seen."""
     spec = result.spec
-    table = Table(title=Text(f"{spec['method']} on {spec['benchmark']}, seed {spec['seed']}: accuracy in %"))
+    title = printable(f"{spec['method']} on {spec['benchmark']}, seed {spec['seed']}: accuracy in %")
+    table = Table(title=Text(title))
     table.add_column("after task", justify="right")
     table.add_column("epochs", justify="right")
     for task in range(1, len(result.accuracy_matrix) + 1):
@@ -37,12 +39,12 @@ def run_summary(result: Result) -> list[str]:
 
 
 def comparison_table(comparison: Comparison) -> Table:
-    title = f"{comparison.benchmark}: final accuracy, mean ± 95 % interval, paired differences"
+    title = f"{printable(comparison.benchmark)}: final accuracy, mean ± 95 % interval, paired differences"
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, title_justify="left")
     columns = (
         "n",
         "accuracy %",
-        f"vs {comparison.baseline}",
+        Text(f"vs {printable(comparison.baseline)}"),
         "forgetting",
         "replays",
         "checks",
@@ -53,7 +55,7 @@ def comparison_table(comparison: Comparison) -> Table:
         table.add_column(column, justify="right", no_wrap=True)
     for row in comparison.methods:
         table.add_row(
-            row.method,
+            Text(printable(row.method)),
             str(row.n),
             _interval(row.final_accuracy),
             "" if row.difference is None else _interval(row.difference, sign="+"),
@@ -72,7 +74,8 @@ def comparison_notes(comparison: Comparison) -> list[str]:
         for row in comparison.methods
         if row.collapsed
     ]
-    return notes + [f"{name} failed: {error}" for name, error in comparison.errors.items()]
+    notes += [f"{name} failed: {error}" for name, error in comparison.errors.items()]
+    return [printable(note) for note in notes]
 
 
 def _points(value: float | None) -> str:

@@ -2,7 +2,7 @@
 
 import hashlib
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -78,20 +78,26 @@ class Training:
             step.compile()
         return CapturedSteps(step, sum(sizes) if self.method.sees_all_tasks else max(sizes), shape, CudaCapture())
 
-    def run(self) -> None:
-        for _ in self.advance():
+    @property
+    def epochs_trained(self) -> int:
+        return sum(self.epochs_per_task) + self.epoch
+
+    def run(self, boundary: Callable[[], None] = lambda: None) -> None:
+        for _ in self.advance(boundary):
             pass
 
-    def advance(self) -> Iterator[None]:
+    def advance(self, boundary: Callable[[], None] = lambda: None) -> Iterator[None]:
         """Train on every task that is left, each until its epochs are done or its method says so.
 
-        Yields whenever an epoch's steps or an evaluation are on their way: whoever drives several runs on one GPU may
-        turn to another while the device works.
+        `boundary` is called between epochs, where the state is whole. Yields whenever an epoch's steps or an evaluation
+        are on their way: whoever drives several runs on one GPU may turn to another while the device works.
         """
         self.model.train()  # once: whatever asks the model in between leaves it as it was
         if not self.untrained:
             self.untrained, _ = self._accuracies(self.learner.predict(self.tasks.test.x))
             self.events.emit("run_started", spec=self.spec.to_dict(), tasks=[list(c) for c in self.tasks.classes])
+        else:
+            self.events.emit("run_resumed", task=self.task_number, epoch=self.epoch, epochs=self.method.epochs())
         while self.task_number <= len(self.tasks):
             started = time.perf_counter()
             task = self._task()
@@ -106,6 +112,7 @@ class Training:
                 self.mastered = self.method.end_epoch(task, self.epoch)
                 self.seconds += time.perf_counter() - started
                 started = time.perf_counter()
+                boundary()
             self.method.end_task(task)
             logits = self.learner.predict(self.tasks.test.x)
             yield
@@ -196,7 +203,6 @@ class Training:
         "epoch",
         "mastered",
         "untrained",
-        "accuracy_matrix",
         "epochs_per_task",
         "collapsed",
         "optimizer_steps",
@@ -214,6 +220,8 @@ class Training:
             "generators": self.learner.generators.state_dict(),
             "method": self.method.state_dict(),
             "probes": list(self.learner.probes),
+            # The matrix as a tensor: with a thousand tasks it is a million numbers.
+            "accuracy_matrix": torch.tensor(self.accuracy_matrix, dtype=torch.float64),
             "progress": {name: getattr(self, name) for name in self._PROGRESS},
         }
 
@@ -224,9 +232,18 @@ class Training:
         self.learner.generators.load_state_dict(state["generators"])
         self.method.load_state_dict(state["method"])
         self.learner.probes = list(state["probes"])
+        self.accuracy_matrix = state["accuracy_matrix"].tolist()
         for name in self._PROGRESS:
             value = state["progress"][name]
             setattr(self, name, list(value) if isinstance(value, list) else value)
+        done = self.task_number - 1
+        tasks = len(self.tasks)
+        if not (
+            0 <= done < tasks and len(self.accuracy_matrix) == len(self.epochs_per_task) == done and self.epoch > 0
+        ):
+            raise ValueError(f"task {self.task_number} of {tasks} and epoch {self.epoch} cannot be")
+        if len(self.untrained) != tasks or any(len(row) != tasks for row in self.accuracy_matrix):
+            raise ValueError(f"accuracies of other than {tasks} tasks")
 
     def weights_sha256(self) -> str:
         """A fingerprint of every weight and statistic: two runs with the same one ended bit for bit alike."""

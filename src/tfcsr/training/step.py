@@ -106,12 +106,17 @@ class CapturedSteps:
             torch.zeros(examples, dtype=torch.int64, device=device),
         )
         self.programs: dict[tuple[int, int], Program] = {}
+        self.signature: object = None
+        self.capturable = True
 
     def begin_task(self, data: Examples) -> None:
         self.data.x[: len(data)].copy_(data.x)
         self.data.y[: len(data)].copy_(data.y)
 
     def take(self, batches: Batches, losses: Tensor) -> Iterator[None]:
+        if self.signature != (signature := self._signature()):
+            self.programs.clear()  # what was recorded no longer holds
+            self.signature = signature
         program = self.programs.get(batches.shape)
         if program is None or len(program.rows) < len(batches):
             program = self.programs[batches.shape] = self._program(batches)
@@ -120,8 +125,8 @@ class CapturedSteps:
                 place[: len(given)].copy_(given)
         program.counter.zero_()
         for _ in range(len(batches)):
-            if program.replay is None and program.warm >= WARM_UP:
-                program.replay = self.capture(lambda: self._one(program))
+            if program.replay is None and program.warm >= WARM_UP and self.capturable:
+                program.replay = self._record(program)
             if program.replay is None:
                 self._one(program)
                 program.warm += 1
@@ -135,10 +140,35 @@ class CapturedSteps:
         rows = batches.each(torch.zeros_like)
         return Program(rows, torch.zeros(len(batches), device=device), torch.zeros(1, dtype=torch.int64, device=device))
 
+    def _record(self, program: Program) -> Callable[[], None] | None:
+        before, attributes = self._signature(), dict(vars(self.step.method))
+        replay = self.capture(lambda: self._one(program))
+        # A step that counts in Python, say, would count once and never again: such a method goes step by step.
+        self.capturable = self._signature() == before
+        if not self.capturable:
+            vars(self.step.method).update(attributes)
+        return replay if self.capturable else None
+
+    def _signature(self) -> object:
+        """All that the method's part in a recorded step could depend on but the contents of its tensors."""
+        method = self.step.method
+        state = method.state_dict().items()
+        return _without_contents({name: value for name, value in state if name not in method.outside_step})
+
     def _one(self, program: Program) -> None:
         loss = self.step(self.data, program.rows.each(lambda t: t.index_select(0, program.counter)))
         program.losses.index_copy_(0, program.counter, loss.reshape(1))
         program.counter.add_(1)
+
+
+def _without_contents(value: Any) -> object:
+    if isinstance(value, Tensor):
+        return value.data_ptr(), value.shape, value.dtype
+    if isinstance(value, dict):
+        return tuple((name, _without_contents(part)) for name, part in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(_without_contents(part) for part in value)
+    return value
 
 
 Capture = Callable[[Callable[[], None]], Callable[[], None]]

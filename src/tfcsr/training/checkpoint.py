@@ -1,0 +1,202 @@
+"""A run's state on disk, between two epochs: `N.safetensors` for the tensors, `N.json` for all else and the checksums.
+
+N counts the epochs trained so far. A checkpoint is one once its `N.json` is there, which is written last; only then is
+the last but one removed. So a kill at any moment leaves one to go on from, and damage to the newest another.
+"""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from tfcsr.errors import OutputError
+from tfcsr.files import sync_folder, write_bytes, writing
+
+VERSION = 1
+
+# What comes out of safetensors, torch and the walk through a state when a file holds nonsense.
+NONSENSE = (
+    safetensors.SafetensorError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,  # and RecursionError with it
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    number: int
+    state: dict[str, Any]
+    events: int
+    """How many bytes of the events had been written."""
+    damaged: str = ""
+    """What is wrong with the newer one that this stands in for."""
+
+
+class Checkpoints:
+    """The last two of one run, which is known by its spec's key. What was on a GPU comes back on `device`."""
+
+    def __init__(self, folder: Path, key: str, device: str = "cpu") -> None:
+        self.folder = folder
+        self.key = key
+        self.device = device
+        self.last: int | None = None
+
+    def manifest(self, number: int) -> Path:
+        return self.folder / f"{number}.json"
+
+    def tensors(self, number: int) -> Path:
+        return self.folder / f"{number}.safetensors"
+
+    def save(self, number: int, state: dict[str, Any], events: int) -> None:
+        tensors: dict[str, Tensor] = {}
+        rest = _take_apart(state, "", tensors)
+        packed = _pack(tensors)
+        content = {
+            "spec": self.key,
+            "number": number,
+            "events": events,
+            "tensors": {"bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()},
+            "state": rest,
+        }
+        with writing(self.folder):
+            self.folder.mkdir(exist_ok=True)
+        write_bytes(self.tensors(number), packed)
+        whole = {"version": VERSION, "sha256": _digest(content), "content": content}
+        write_bytes(self.manifest(number), json.dumps(whole).encode())
+        # Once for both names: a manifest without its tensors is passed over, and the last one is still there.
+        sync_folder(self.folder)
+        self._remove_all_but({number, self.last})
+        self.last = number
+
+    def load(self) -> Checkpoint | None:
+        """The newest sound one; an error where there are some and none is sound."""
+        problems: list[str] = []
+        for number in sorted(self._numbers(), reverse=True):
+            try:
+                found = self._read(number)
+            except torch.OutOfMemoryError:  # no fault of the file's
+                raise
+            except NONSENSE as error:
+                problems.append(f"{self.manifest(number)}: {error}")
+            except OSError as error:
+                problems.append(f"{self.manifest(number)}: {error.strerror}")
+            else:
+                self.last = number
+                return Checkpoint(number, found["state"], found["events"], problems[0] if problems else "")
+        if problems:
+            raise OutputError(f"no sound checkpoint ({problems[0]}): remove {self.folder} to start this run over")
+        return None
+
+    def clear(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _read(self, number: int) -> dict[str, Any]:
+        whole = json.loads(self.manifest(number).read_bytes())
+        if whole["version"] != VERSION:
+            raise OutputError(
+                f"{self.manifest(number)} has format {whole['version']!r}, this version of tfcsr reads {VERSION}: go on"
+                f" with the version that wrote it, or remove {self.folder} to start this run over"
+            )
+        content = whole["content"]
+        if whole["sha256"] != _digest(content):
+            raise ValueError("its checksum is wrong")
+        if content["spec"] != self.key:
+            raise OutputError(f"{self.manifest(number)} is of another run: remove {self.folder} to start this run over")
+        packed, expected = self.tensors(number).read_bytes(), content["tensors"]
+        if len(packed) != expected["bytes"] or hashlib.sha256(packed).hexdigest() != expected["sha256"]:
+            raise ValueError("the checksum of its tensors is wrong")
+        if content["number"] != number or type(content["events"]) is not int or content["events"] < 0:
+            raise ValueError("it has an impossible number")
+        state = _put_together(content["state"], safetensors.torch.load(packed), self.device)
+        return {"state": state, "events": content["events"]}
+
+    def _numbers(self) -> Iterable[int]:
+        return [int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdecimal()]
+
+    def _remove_all_but(self, numbers: set[int | None]) -> None:
+        kept = {path for n in numbers if n is not None for path in (self.manifest(n), self.tensors(n))}
+        with writing(self.folder):
+            for path in set(self.folder.iterdir()) - kept:
+                path.unlink(missing_ok=True)
+
+
+def _digest(content: Any) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def _take_apart(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+    """The value as JSON, in which an object stands for a tensor, a dict (whose keys may be numbers) or a tuple."""
+    if isinstance(value, Tensor):
+        while path in tensors:
+            path += "'"
+        entry: dict[str, Any] = {"tensor": path}
+        if value.device.type != "cpu":
+            entry["on_device"] = True
+        value = tensors[path] = value.detach().cpu()
+        # The order in memory decides the order of a sum, and so its last bits: it has to come back as it was.
+        if value.stride() == torch.empty(value.shape, device="meta").stride() or not _is_dense(value):
+            return entry
+        tensors[path] = value.as_strided((value.numel(),), (1,))
+        return entry | {"shape": list(value.shape), "stride": list(value.stride())}
+    if isinstance(value, dict):
+        start = f"{path}/" if path else ""
+        return {"dict": [[key, _take_apart(entry, f"{start}{key}", tensors)] for key, entry in value.items()]}
+    if isinstance(value, list | tuple):
+        entries = [_take_apart(entry, f"{path}/{i}", tensors) for i, entry in enumerate(value)]
+        return entries if isinstance(value, list) else {"tuple": entries}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise OutputError(
+        f"a checkpoint cannot hold {path}, a {type(value).__name__}: a method's state_dict may have tensors, numbers,"
+        f" text, lists, tuples and dicts"
+    )
+
+
+def _put_together(value: Any, tensors: dict[str, Tensor], device: str) -> Any:
+    if isinstance(value, list):
+        return [_put_together(entry, tensors, device) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    if "tensor" in value:
+        tensor = tensors[value["tensor"]]
+        if "shape" in value:
+            tensor = tensor.as_strided(value["shape"], value["stride"])
+        return tensor.to(device) if "on_device" in value else tensor
+    if "tuple" in value:
+        return tuple(_put_together(entry, tensors, device) for entry in value["tuple"])
+    return {key: _put_together(entry, tensors, device) for key, entry in value["dict"]}
+
+
+def _is_dense(tensor: Tensor) -> bool:
+    """Whether its elements lie in memory side by side, in whatever order."""
+    expected = 1
+    for step, size in sorted(
+        (step, size) for step, size in zip(tensor.stride(), tensor.shape, strict=True) if size > 1
+    ):
+        if step != expected:
+            return False
+        expected *= size
+    return True
+
+
+def _pack(tensors: dict[str, Tensor]) -> bytes:
+    seen: set[int] = set()
+    for name, tensor in tensors.items():
+        # safetensors refuses tensors that share memory. Tied weights are sound all the same, and are stored twice.
+        memory = tensor.untyped_storage().data_ptr()
+        tensors[name] = tensor.contiguous().clone() if memory in seen else tensor.contiguous()
+        seen.add(memory)
+    return safetensors.torch.save(tensors)

@@ -1,0 +1,71 @@
+"""Ctrl-C and SIGTERM, and what is left when they are done."""
+
+import os
+import signal
+import time
+
+import pytest
+
+import tfcsr
+from tests.conftest import make_spec
+from tests.experiments.conftest import SMALL, epochs, essence, flags, history, one_line, wait_for
+from tfcsr.cli import main
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_a_run_and_says_how_to_go_on(tmp_path, start, capsys, number, code):
+    out = tmp_path / "run"
+    process = start("run", *flags(**SMALL, method="tfcsr", out=out))
+    wait_for(lambda: epochs(out) > 2)
+    process.send_signal(number)
+    said = one_line(process, code)
+    assert f"`tfcsr resume {out}` goes on" in said
+    assert sorted(path.name for path in out.iterdir()) == ["checkpoint", "events.jsonl", "spec.json"]
+    done = epochs(out)
+    main(["resume", str(out)])
+    assert "going on after task" in capsys.readouterr().out
+    whole = tfcsr.run(make_spec(**SMALL, method="tfcsr", out=str(tmp_path / "whole")))
+    assert essence(tfcsr.resume(out)) == essence(whole)
+    assert history(out) == history(tmp_path / "whole")
+    assert done < epochs(out) == 75
+
+
+def test_a_second_signal_stops_at_once_and_harms_nothing(tmp_path, start):
+    out = tmp_path / "run"
+    slow = {"method": "finetune", "max_per_class": 0, "tasks": 1, "batch_size": 2, "checkpoint_every": 9}
+    process = start("run", *flags(**SMALL | slow, out=out))
+    wait_for(lambda: epochs(out) == 1)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.3)
+    assert process.poll() is None  # one epoch is not saved yet: it goes on to the end of the next
+    process.send_signal(signal.SIGTERM)
+    asked = time.monotonic()
+    assert "stopped" in one_line(process, 143)
+    assert time.monotonic() - asked < 2
+    assert sorted(path.name for path in out.iterdir()) == ["events.jsonl", "spec.json"]
+
+
+def complete(folder):
+    return len(list(folder.glob("*/result.json")))
+
+
+def test_a_stopped_comparison_goes_on(tmp_path, start, capsys):
+    grid = SMALL | {"epochs": 8}
+    process = start("compare", "--methods", "er,ewc", "--seeds", "4", "--workers", "2", *flags(**grid, out=tmp_path))
+    wait_for(lambda: complete(tmp_path) >= 2)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to the workers as well
+    assert "the same command goes on" in one_line(process, 130)
+    kept = complete(tmp_path)
+    assert 2 <= kept < 8
+    begun = sorted(path.name for path in tmp_path.iterdir() if not (path / "result.json").exists())
+    assert 1 <= len(begun) <= 2
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+    main(["resume", str(tmp_path), "--workers", "1"])
+    assert f"{len(begun)} runs in {tmp_path} finished, 0 failed" in capsys.readouterr().out.replace("\n", " ")
+    assert complete(tmp_path) == kept + len(begun)
+    main(["resume", str(tmp_path)])
+    assert "complete" in capsys.readouterr().out
+    comparison = tfcsr.compare(methods=["er", "ewc"], seeds=4, workers=1, out=tmp_path, **grid)
+    alone = tfcsr.compare(methods=["er", "ewc"], seeds=4, workers=1, **grid)
+    assert list(map(essence, comparison.results)) == list(map(essence, alone.results))
