@@ -130,6 +130,9 @@ def _train(training: Training, checkpoints: Checkpoints, events: JsonLines, stop
         raise DivergedError(
             f"{error}; the last good checkpoint, after {_epochs(checkpoints.last)}, is {path}"
         ) from None
+    finally:
+        # It holds the training, which holds it: a thousand runs would wait for the garbage collector, weights and all.
+        training.events.listeners.remove(after_step)
 
 
 def _epochs(number: int) -> str:
