@@ -58,11 +58,12 @@ def test_a_stopped_comparison_goes_on(tmp_path, start, capsys):
     kept = complete(tmp_path)
     assert 2 <= kept < 8
     begun = sorted(path.name for path in tmp_path.iterdir() if not (path / "result.json").exists())
-    assert 1 <= len(begun) <= 2
+    assert len(begun) <= 2  # a worker may have been between two runs
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
     main(["resume", str(tmp_path), "--workers", "1"])
-    assert f"{len(begun)} runs in {tmp_path} finished, 0 failed" in capsys.readouterr().out.replace("\n", " ")
+    expected = f"{len(begun)} runs in {tmp_path} finished, 0 failed" if begun else "complete"
+    assert expected in capsys.readouterr().out.replace("\n", " ")
     assert complete(tmp_path) == kept + len(begun)
     main(["resume", str(tmp_path)])
     assert "complete" in capsys.readouterr().out
