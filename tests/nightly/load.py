@@ -64,7 +64,8 @@ def grid(runs: int, folder: Path) -> str:
     assert len(early) == len(late) == 3, "a worker was replaced"
     for (memory, files), (memory_later, files_later) in zip(early, late, strict=True):
         assert memory_later < memory + 30, f"memory grew from {memory} to {memory_later} MiB"
-        assert files_later <= files, f"open files grew from {files} to {files_later}"
+        # A run has up to four open itself, and is in its middle at one time and at its end at another.
+        assert files_later <= files + 4, f"open files grew from {files} to {files_later}"
     check_table(comparison, folder)
     return f"{runs} runs; MiB and open files after {runs // 10} and after {runs - 10} runs: {early}, {late}"
 
