@@ -9,9 +9,10 @@ from pathlib import Path
 
 import torch
 
-# Beside a CPU build of torch, torchvision's compiled operators are missing, and its import stumbles over one of them.
+# Beside a CPU build of torch, torchvision's compiled operators are missing, and its import stumbles over two of them.
 _library = torch.library.Library("torchvision", "DEF")
-_library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+for _name in ("nms", "qnms"):
+    _library.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 warnings.simplefilter("ignore")
 
 from avalanche.benchmarks.classic import SplitMNIST  # noqa: E402

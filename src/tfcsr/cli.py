@@ -121,6 +121,7 @@ def _run(options: dict[str, Any]) -> None:
 
 def _run_spec(spec: RunSpec) -> None:
     from tfcsr.experiments.folder import RunFolder
+    from tfcsr.experiments.machine import keep_freed_memory
     from tfcsr.experiments.run import run
     from tfcsr.experiments.stop import stopped_by_signals
     from tfcsr.reporting.progress import RunDisplay
@@ -132,6 +133,7 @@ def _run_spec(spec: RunSpec) -> None:
     if result is not None:
         console.print(f"this run is already complete in {folder.path}", markup=False)
     else:
+        keep_freed_memory()
         with stopped_by_signals() as stop, RunDisplay(spec, console) as display:
             result = run(spec, [display], stop)
     console.print(run_table(result))

@@ -1,5 +1,7 @@
 """What this machine has, and a spec fitted to it."""
 
+import contextlib
+import ctypes
 import os
 import platform
 import warnings
@@ -35,6 +37,18 @@ def on_this_machine(spec: RunSpec, threads: int = 0) -> RunSpec:
     if precision == "auto":
         precision = "fp32" if device == "cpu" else "bf16"
     return spec.replace(device=device, precision=precision, threads=spec.threads or threads or cores())
+
+
+def keep_freed_memory() -> None:
+    """For processes of our own: have glibc keep what is freed for the next step instead of handing it back.
+
+    A step frees and asks again for the same megabytes; each time the kernel would have to clear them anew, which took
+    up to a sixth of the time of Split MNIST on two cores.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # another C library than glibc
+        libc = ctypes.CDLL("libc.so.6")
+        libc.mallopt(-3, 1 << 30)  # M_MMAP_THRESHOLD
+        libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
 
 
 @contextmanager

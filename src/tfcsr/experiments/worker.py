@@ -45,8 +45,11 @@ def main() -> None:
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     sys.stdout = sys.stderr  # whatever a library prints must not mix with the answers
 
+    from tfcsr.experiments.machine import keep_freed_memory
     from tfcsr.experiments.run import run
     from tfcsr.spec import RunSpec
+
+    keep_freed_memory()
 
     try:
         for line in sys.stdin:
