@@ -100,28 +100,22 @@ def one_run(threads: int, repetitions: int) -> list[Row]:
     return rows
 
 
-def grid(repetitions: int) -> list[Row]:
-    """Four runs: one after another with all threads, and as many single-threaded ones at once as there are cores."""
-    fields = {
-        "benchmark": "split-mnist",
-        "methods": "er",
-        "seeds": 4,
-        "max_per_class": 600,
-        "epochs": 2,
-        "device": "cpu",
-    }
+def grid(repetitions: int, runs: int, **fields: object) -> list[Row]:
+    """The same runs one after another with all threads, and as many single-threaded at once as there are cores."""
+    base = {"methods": "er", "seeds": runs, "device": "cpu", **fields}
+    where = f"{runs} runs of {fields['benchmark']}"
 
     def take(**how: int) -> Callable[[], float]:
-        return lambda: seconds(lambda: tfcsr.compare(**fields, **how) and None)  # type: ignore[arg-type]
+        return lambda: seconds(lambda: tfcsr.compare(**base, **how) and None)  # type: ignore[arg-type]
 
     subjects = {
-        f"4 runs, one after another with {cores()} threads": take(workers=1, threads=cores()),
-        f"4 runs, {cores()} processes with 1 thread": take(workers=cores(), threads=1),
+        f"{where}, one after another with {cores()} threads": take(workers=1, threads=cores()),
+        f"{where}, {cores()} processes with 1 thread": take(workers=cores(), threads=1),
     }
     found = interleaved(subjects, repetitions)
     one, many = found.values()
     rows: list[Row] = [{"what": f"{name}: s", **summary(values)} for name, values in found.items()]
-    return [*rows, {"what": "one after another / processes", **ratio(one, many)}]
+    return [*rows, {"what": f"one after another / processes, {fields['benchmark']}", **ratio(one, many)}]
 
 
 def starting(repetitions: int) -> list[Row]:
@@ -153,8 +147,9 @@ def main() -> None:
     rows = [*starting(options.repetitions)]
     for threads in sorted({1, cores()}):
         rows += one_run(threads, options.repetitions)
+    rows += grid(max(1, options.repetitions // 3), 8, benchmark="split-digits")
     if sources.describe("mnist")[0] is not None:
-        rows += grid(max(1, options.repetitions // 3))
+        rows += grid(max(1, options.repetitions // 3), 4, benchmark="split-mnist", max_per_class=600, epochs=2)
     show("Split MNIST's network, batches of 64, on a CPU", rows, options.json)
 
 

@@ -2,24 +2,25 @@
 
 import gc
 import resource
-import statistics
-import time
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from benchmarks.measure import Row, arguments, seconds, show, summary
+from benchmarks.measure import Row, arguments, interleaved, ratio, seconds, show, summary
 from tfcsr.buffer.buffer import Buffer
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
+from tfcsr.data.tasks import Examples
 from tfcsr.experiments.machine import on_this_machine
 from tfcsr.methods import METHODS
+from tfcsr.methods.base import Mix
 from tfcsr.spec import RunSpec
+from tfcsr.training.batches import plan_epoch
 from tfcsr.training.loop import Training
 
 TASKS = 1000
-PER_CLASS = 32
+PER_CLASS = 16
 
 
 def many_classes(data_dir: str | None) -> Dataset:
@@ -31,7 +32,7 @@ def many_classes(data_dir: str | None) -> Dataset:
 
 
 BENCHMARKS.add("many-tasks")(
-    Benchmark(many_classes, TASKS, TASKS, {"epochs": 2, "batch_size": 16, "buffer_capacity": 200, "max_epochs": 2})
+    Benchmark(many_classes, TASKS, TASKS, {"epochs": 1, "batch_size": 16, "buffer_capacity": 200, "max_epochs": 1})
 )
 
 
@@ -41,37 +42,48 @@ def resident() -> float:
     return pages * resource.getpagesize() / 2**20
 
 
-def thousand_tasks(method: str) -> Row:
-    """Median step of fifty early tasks and of the last fifty; memory after 100 tasks and after all."""
-    # Training on all data so far would take two million steps; with two examples a class it is a hundred thousand.
-    few = 2 if METHODS.get(method).sees_all_tasks else 0
-    spec = on_this_machine(RunSpec(benchmark="many-tasks", method=method, device="cpu", threads=1, max_per_class=few))
-    training = Training(spec, many_classes(None))
-    steps: dict[int, list[float]] = {}
-    step, memory = training.steps.step, {}
+class Sequence:
+    """A run that has come to a given task and stays there, to be timed."""
 
-    def timed(*batch: object) -> torch.Tensor:
-        started = time.perf_counter()
-        loss = step(*batch)
-        steps.setdefault(training.task_number, []).append(time.perf_counter() - started)
-        return loss
+    def __init__(self, method: str, task: int) -> None:
+        # Training on all data so far would take a million steps; with one example a class it is some ten thousand.
+        few = 1 if METHODS.get(method).sees_all_tasks else 0
+        spec = on_this_machine(
+            RunSpec(benchmark="many-tasks", method=method, device="cpu", threads=1, max_per_class=few)
+        )
+        self.training = Training(spec, many_classes(None))
+        self.turns = self.training.advance()
+        while self.training.task_number < task:
+            next(self.turns)
+        (self.batches, *_) = plan_epoch(self.training.learner, 16, Mix(new=16, replay=0, stride=16))
+        everything = self.training._training_data(self.training._task())
+        some = torch.arange(16) % len(everything)
+        self.training.steps.begin_task(Examples(everything.x[some], everything.y[some]))
 
-    training.steps.step = timed  # type: ignore[assignment]
-    turns, seen = training.advance(), 0
-    for _ in turns:
-        if training.task_number != seen and training.task_number in (100, TASKS):
-            gc.collect()
-            memory[training.task_number] = resident()
-        seen = training.task_number
+    def ms(self) -> float:
+        losses = torch.empty(1)
 
-    def middle(tasks: range) -> float:
-        return 1000 * statistics.median(value for task in tasks for value in steps.get(task, []))
+        def take() -> None:
+            for _ in range(100):
+                for _ in self.training.steps.take(self.batches, losses):
+                    pass
 
-    first, last = middle(range(20, 70)), middle(range(TASKS - 49, TASKS + 1))
-    return {
-        "what": f"{method}: ms a step, tasks 20-69 / last 50 / growth; MiB after 100 / {TASKS} tasks",
-        "median": f"{first:.3f} / {last:.3f} / {last / first:.3f}; {memory[100]:.0f} / {memory[TASKS]:.0f}",
-    }
+        return 1000 * seconds(take) / 100
+
+
+def thousand_tasks(method: str, repetitions: int) -> list[Row]:
+    """The step of a run at its 20th task and at its last, in turns; memory on the way."""
+    early = Sequence(method, 20)
+    gc.collect()
+    before = resident()
+    late = Sequence(method, TASKS)
+    gc.collect()
+    grown = resident() - before
+    found = interleaved({"early": early.ms, "late": late.ms}, repetitions)
+    return [
+        {"what": f"{method}: step at task {TASKS} / at task 20", **ratio(found["late"], found["early"])},
+        {"what": f"{method}: MiB of a whole run of {TASKS} tasks", "median": grown},
+    ]
 
 
 def reservoir(repetitions: int) -> Row:
@@ -116,9 +128,8 @@ def main() -> None:
     rows = [reservoir(options.repetitions), *draws(options.repetitions)]
     torch.set_num_threads(1)
     for method in METHODS.names():
-        rows.append(thousand_tasks(method))
-        show("growth", rows[-1:], None)
-    show("growth", rows, options.json)
+        rows += thousand_tasks(method, options.repetitions)
+        show("growth", rows, options.json)
 
 
 if __name__ == "__main__":
