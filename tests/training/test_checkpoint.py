@@ -196,7 +196,7 @@ def test_the_file_is_hardly_larger_than_what_it_must_hold(there):
         sizes.append(
             (there.tensors(1).stat().st_size + there.manifest(1).stat().st_size, sum(t.nbytes for t in tensors))
         )
-        raise StopIteration
+        raise KeyError("enough")
 
     with pytest.raises(KeyError, match="enough"):
         training.run(boundary)
