@@ -58,6 +58,12 @@ def test_a_grid_shows_the_whole_and_each_run():
     assert re.search(r"mgp seed 1 .* task 1/3 epoch 1/6", shown)
 
 
+def test_that_memory_ended_is_said():
+    screen, text = console(terminal=False)
+    ComparisonDisplay(2, screen)(make_spec(method="er"), {"event": "out_of_memory", "at_once": 3, "time": 0.0})
+    assert "er seed 0: no memory left beside the others; it waits, 3 at once go on" in text.getvalue()
+
+
 def test_a_failed_run_of_a_grid_is_said():
     screen, text = console(terminal=False)
     display = ComparisonDisplay(2, screen)

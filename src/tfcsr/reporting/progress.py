@@ -150,6 +150,9 @@ class ComparisonDisplay:
         self.progress.update(bar, completed=position.share, detail=position.text())
         if event["event"] == "collapsed":
             self.progress.console.print(Text(f"{name}: the network died in task {event['task']}", style="red"))
+        elif event["event"] == "out_of_memory":
+            text = f"{name}: no memory left beside the others; it waits, {event['at_once']} at once go on"
+            self.progress.console.print(Text(text, style="yellow"))
 
     def _ended(self, name: str, news: Result | TfcsrError) -> None:
         self.done += 1
