@@ -7,7 +7,7 @@ import torch
 
 import tfcsr
 from tests.conftest import make_spec, trained
-from tfcsr.errors import DeviceError, DivergedError, OutputError
+from tfcsr.errors import DeviceError, DivergedError, OutOfMemoryError, OutputError
 from tfcsr.experiments.machine import cores, on_this_machine
 from tfcsr.metrics import forgetting
 from tfcsr.models import MODELS
@@ -139,6 +139,25 @@ def test_a_diverged_run_keeps_its_events_and_has_no_result(out):
 def test_nothing_is_written_for_data_that_is_not_there(out, tmp_path):
     with pytest.raises(tfcsr.TfcsrError, match="mnist"):
         tfcsr.run(make_spec(benchmark="split-mnist", data_dir=str(tmp_path), out=str(out)))
+    assert not out.exists()
+
+
+def test_too_large_a_buffer_is_one_line(out, monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 78400000000 bytes.")
+
+    monkeypatch.setattr("tfcsr.training.loop.Buffer", refuse)
+    with pytest.raises(OutOfMemoryError, match=r"out of memory on cpu .* smaller buffer_capacity"):
+        tfcsr.run(make_spec(out=str(out)))
+    assert not out.exists()
+    monkeypatch.setattr("tfcsr.training.loop.Buffer", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        tfcsr.run(make_spec(out=str(out)))
+
+
+def test_nothing_is_written_where_too_little_can_be_held_out(out):
+    with pytest.raises(tfcsr.TfcsrError, match="too few to hold out"):
+        tfcsr.run(make_spec(method="mgp", max_per_class=2, out=str(out)))
     assert not out.exists()
 
 

@@ -67,12 +67,17 @@ class TaskSequence:
         rows = [_rows(dataset.test_y, classes) for classes in self.classes]
         self.test_sizes = [len(r) for r in rows]
         most = max_per_class or len(dataset.train_y)
-        per_class = np.minimum(np.bincount(dataset.train_y), most)
-        self.train_sizes = [int(per_class[list(classes)].sum()) for classes in self.classes]
+        self._per_class = np.minimum(np.bincount(dataset.train_y), most)
+        self.train_sizes = [int(self._per_class[list(classes)].sum()) for classes in self.classes]
         self.test = self._examples((torch.from_numpy(dataset.test_x).to(device), dataset.test_y), np.concatenate(rows))
 
     def __len__(self) -> int:
         return len(self.classes)
+
+    def require_held_out(self, share: float) -> None:
+        """Refuses a share that some class cannot give, before a run has begun."""
+        for label, count in enumerate(self._per_class.tolist()):
+            _held_out(label, count, share)
 
     def task(self, number: int, held_out: float = 0.0, seed: int = 0) -> Task:
         """Task `number`, from 1; that share of each class's training examples set aside, at random by the seed."""
@@ -82,12 +87,7 @@ class TaskSequence:
             rows = _rows(self._train[1], (label,))
             if self._max_per_class:
                 rows = rows[: self._max_per_class]
-            away = round(held_out * len(rows)) if held_out else 0
-            if held_out and not 0 < away < len(rows):
-                raise DataError(
-                    f"class {label} has {len(rows)} training examples: too few to hold out {held_out:g} of them;"
-                    " raise max_per_class or held_out"
-                )
+            away = _held_out(label, len(rows), held_out)
             chosen = np.zeros(len(rows), bool)
             chosen[np.random.default_rng(derived_seed(seed, f"held-out/{label}")).permutation(len(rows))[:away]] = True
             train.append(rows[~chosen])
@@ -105,6 +105,17 @@ class TaskSequence:
     def _examples(self, source: tuple[Tensor, np.ndarray], rows: np.ndarray) -> Examples:
         x, y = source
         return Examples(x[torch.from_numpy(rows).to(x.device)], torch.from_numpy(y[rows]).to(x.device))
+
+
+def _held_out(label: int, count: int, share: float) -> int:
+    """How many of a class's examples are set aside: some, and not all."""
+    away = round(share * count)
+    if share and not 0 < away < count:
+        raise DataError(
+            f"class {label} has {count} training examples: too few to hold out {share:g} of them;"
+            " raise max_per_class or held_out"
+        )
+    return away
 
 
 def _rows(labels: np.ndarray, classes: tuple[int, ...]) -> np.ndarray:

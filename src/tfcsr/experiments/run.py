@@ -55,8 +55,14 @@ def advance(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None
         with folder.claimed():
             # Somebody else may have been at it until now.
             return folder.completed(spec) or (yield from _run_in(folder, spec, listeners, stop))
-    except (MemoryError, torch.OutOfMemoryError) as error:
-        raise OutOfMemoryError(f"out of memory on {spec.device}: {str(error).partition(chr(10))[0]}") from None
+    except (MemoryError, RuntimeError) as error:
+        # On a CPU torch has no class of its own for it, only these words.
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
+            raise
+        raise OutOfMemoryError(
+            f"out of memory on {spec.device} ({str(error).partition(chr(10))[0]}): a smaller buffer_capacity or"
+            " batch_size takes less"
+        ) from None
 
 
 def _run_in(folder: RunFolder, spec: RunSpec, listeners: Iterable[Listener], stop: Stop) -> Turns:

@@ -43,6 +43,8 @@ class Training:
         shape = dataset.train_x.shape[1:]
         self.tasks = TaskSequence(dataset, spec.tasks, spec.class_order, device, max_per_class=spec.max_per_class)
         method = METHODS.get(spec.method)
+        if method.holds_out(spec):
+            self.tasks.require_held_out(spec.held_out)
         self.model = build_model(spec, shape, len(dataset.class_names)).to(device)
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=spec.lr, fused=True, capturable=device.type == "cuda"
