@@ -105,6 +105,7 @@ BAD = [
     ("device", "cuda:x", "unknown device 'cuda:x'"),
     ("precision", "fp8", "fp32, tf32, bf16"),
     ("held_out", 0.9, "held_out 0.9"),
+    ("new_task", "first", "current, last"),
     ("threads", -1, "threads -1"),
     ("out", 3, "out 3 is not text"),
 ]
@@ -124,6 +125,8 @@ def test_fields_that_do_not_go_together():
     assert RunSpec(buffer_capacity=31).buffer_capacity == 31
     with pytest.raises(SpecError, match="tf32 needs a GPU"):
         RunSpec(precision="tf32", device="cpu")
+    with pytest.raises(SpecError, match="nothing to measure on"):
+        RunSpec(method="mgp", held_out=0)
 
 
 def test_unknown_fields_are_refused_with_the_nearest():

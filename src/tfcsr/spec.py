@@ -27,11 +27,13 @@ NOT_IDENTITY = ("checkpoint_every", "checkpoint_seconds", "data_dir", "out")
 # What the paper did where a better choice is the default. A field given by hand wins over its protocol.
 PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
     "default": {},
-    "paper": {"new_data": "half", "replay_view": "frozen", "gate_data": "test"},
+    "paper": {"new_data": "half", "replay_view": "frozen", "gate_data": "test", "held_out": 0.0},
 }
 
 # Mastery-gated progression has thresholds of its own, and replays past tasks only.
-METHOD_DEFAULTS: Mapping[str, Mapping[str, Any]] = {"mgp": {"mastery_threshold": 85.0, "buffer_fill": "after"}}
+METHOD_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "mgp": {"mastery_threshold": 85.0, "buffer_fill": "after", "held_out": 0.1}
+}
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class RunSpec:
     protocol: str = option(
         str,
         "default",
-        "`paper` sets new_data, replay_view and gate_data to what the paper did; fields given by hand win",
+        "`paper` sets new_data, replay_view, gate_data and held_out to what the paper did; fields given by hand win",
         choices=tuple(PROTOCOLS),
     )
     model: str = option(str, "cnn", "the network", choices=MODELS)
@@ -95,6 +97,13 @@ class RunSpec:
         " first half; the rest goes unused)",
         choices=("all", "half"),
     )
+    new_task: str = option(
+        str,
+        "current",
+        "whose examples are the new ones of a batch: the `current` task's, or in every task the `last` one's, the"
+        " left-over loader that made the paper's ER on Split MNIST",
+        choices=("current", "last"),
+    )
     buffer_capacity: int = option(int, 200, "how many past examples are kept", low=1, high=10**8)
     policy: str = option(str, "reservoir", "which examples the buffer keeps", choices=POLICIES)
     buffer_fill: str = option(
@@ -121,7 +130,12 @@ class RunSpec:
         choices=("held-out", "test"),
     )
     held_out: float = option(
-        float, 0.1, "mgp: share of each class's training data held out for the gate", low=0.01, high=0.5
+        float,
+        0.0,
+        "share of each class's training data set aside: to choose settings on instead of the test set, and for mgp's"
+        " gate",
+        low=0,
+        high=0.5,
     )
     probe_size: int = option(
         int, 256, "at most that many examples of the buffer are asked for in a probe", low=1, high=10**8
@@ -216,6 +230,8 @@ class RunSpec:
                 f"buffer_capacity {self.buffer_capacity} is below half a batch ({self.batch_size // 2}): the paper's"
                 f" protocol would skip every batch; take a larger buffer, smaller batches or protocol default"
             )
+        if self.method == "mgp" and self.gate_data == "held-out" and self.held_out == 0:
+            raise SpecError("held_out 0 leaves mgp's gate nothing to measure on: raise it, or use gate_data test")
         if self.precision == "tf32" and self.device == "cpu":
             raise SpecError("precision tf32 needs a GPU: use fp32 or bf16 with device cpu")
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.conftest import make_spec, striped_dataset, trained
+from tests.conftest import make_spec, make_training, striped_dataset, trained
 
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.tasks import Task
@@ -117,7 +117,7 @@ class Gate:
 
         self.measured_on = []
         monkeypatch.setattr(Learner, "accuracy", lambda learner, data: self.measured_on.append(data) or mastery)
-        monkeypatch.setattr(Learner, "recall", lambda learner: Recall(recall, {}))
+        monkeypatch.setattr(Learner, "recall", lambda learner, task, epoch: Recall(recall, {}))
 
 
 @pytest.mark.parametrize(
@@ -145,6 +145,8 @@ def test_mgp_replays_from_the_second_task_on():
 def test_mgp_gates_on_held_out_data_unless_told_otherwise(monkeypatch, protocol, examples):
     gate = Gate(monkeypatch, 100.0, 100.0)
     training = trained(method="mgp", protocol=protocol)
+    if protocol == "default":
+        gate.measured_on.pop()  # the finished run, on the held-out data of all tasks
     assert {len(data) for data in gate.measured_on} == {examples}
     test = training.tasks.test.x
     on_test = all((test == row).flatten(1).all(1).any() for data in gate.measured_on for row in data.x)
@@ -158,6 +160,41 @@ def test_held_out_data_is_not_trained_on():
     inside = (task.train.x[:, None] == task.held_out.x[None]).flatten(2).all(2)
     assert not bool(inside.any())
     assert sorted(task.held_out.y.unique().tolist()) == sorted(task.classes)
+
+
+def test_the_held_out_data_of_all_tasks_judges_the_finished_run():
+    assert trained(method="er").held_out_accuracy is None
+    training = trained(method="er", held_out=0.25)
+    parts = [training.tasks.task(number, 0.25, training.spec.seed).held_out for number in (1, 2, 3)]
+    right = sum(training.learner.accuracy(part) * len(part) for part in parts)
+    assert training.held_out_accuracy == pytest.approx(right / sum(map(len, parts)))
+
+
+def test_a_left_over_loader_gives_the_last_task_in_every_task():
+    """The paper's Split MNIST ER: the buffer saw the right tasks, the new half of each batch was the last one's."""
+    training = make_training(method="er", new_task="last")
+    seen = []
+    take = training.steps.take
+
+    def record(batches, losses):
+        seen.append({*training.steps.data.y[batches.new].flatten().tolist()})
+        return take(batches, losses)
+
+    training.steps.take = record
+    training.run()
+    assert set.union(*seen) == set(training.tasks.classes[-1])
+    assert {*training.learner.buffer.y.tolist()} == set(range(6))
+
+
+def test_what_a_probe_finds_does_not_depend_on_the_probes_before_it():
+    """So one run that probes after every epoch holds every schedule's history."""
+    dense = trained(method="tfcsr", gap_multiplier=1.0, epochs=8)
+    found = {(p["task"], p["epoch"]): p["recall"] for p in dense.learner.probes}
+    assert len(found) == 3 * 8
+    for threshold in (0, 60, 100):
+        spaced = trained(method="tfcsr", mastery_threshold=threshold, epochs=8)
+        assert len(spaced.learner.probes) > 0
+        assert all(found[p["task"], p["epoch"]] == p["recall"] for p in spaced.learner.probes)
 
 
 def test_the_spec_makes_its_schedule():

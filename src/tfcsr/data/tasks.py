@@ -82,6 +82,22 @@ class TaskSequence:
     def task(self, number: int, held_out: float = 0.0, seed: int = 0) -> Task:
         """Task `number`, from 1; that share of each class's training examples set aside, at random by the seed."""
         classes = self.classes[number - 1]
+        train, aside = self._split(classes, held_out, seed)
+        start = sum(self.test_sizes[: number - 1])
+        test = slice(start, start + self.test_sizes[number - 1])
+        return Task(
+            number,
+            classes,
+            self._examples(self._train, train),
+            self._examples(self._train, aside),
+            Examples(self.test.x[test], self.test.y[test]),
+        )
+
+    def held_out(self, share: float, seed: int) -> Examples:
+        """All that is set aside, of every task: to judge a finished run by."""
+        return self._examples(self._train, self._split(sum(self.classes, ()), share, seed)[1])
+
+    def _split(self, classes: tuple[int, ...], held_out: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
         train, aside = [], []
         for label in classes:
             rows = _rows(self._train[1], (label,))
@@ -92,15 +108,7 @@ class TaskSequence:
             chosen[np.random.default_rng(derived_seed(seed, f"held-out/{label}")).permutation(len(rows))[:away]] = True
             train.append(rows[~chosen])
             aside.append(rows[chosen])
-        start = sum(self.test_sizes[: number - 1])
-        test = slice(start, start + self.test_sizes[number - 1])
-        return Task(
-            number,
-            classes,
-            self._examples(self._train, np.concatenate(train)),
-            self._examples(self._train, np.concatenate(aside)),
-            Examples(self.test.x[test], self.test.y[test]),
-        )
+        return np.concatenate(train), np.concatenate(aside)
 
     def _examples(self, source: tuple[Tensor, np.ndarray], rows: np.ndarray) -> Examples:
         x, y = source

@@ -20,6 +20,8 @@ class Result:
     final_accuracy: float
     accuracy_after_task: list[float]
     accuracy_matrix: list[list[float]]
+    class_accuracy: list[list[float]]
+    held_out_accuracy: float | None
     untrained_accuracy: list[float]
     forgetting: float | None
     backward_transfer: float | None
@@ -47,6 +49,8 @@ class Result:
             final_accuracy=after[-1],
             accuracy_after_task=after,
             accuracy_matrix=matrix,
+            class_accuracy=training.class_accuracy,
+            held_out_accuracy=training.held_out_accuracy,
             untrained_accuracy=training.untrained,
             forgetting=forgetting(matrix),
             backward_transfer=backward_transfer(matrix),
@@ -90,6 +94,9 @@ class Result:
         lists += [self.classes_per_task, self.test_sizes, *self.accuracy_matrix]
         if tasks == 0 or any(len(one) != tasks for one in lists):
             return f"not everything in it is of {tasks} tasks"
+        classes = sum(map(len, self.classes_per_task))
+        if len(self.class_accuracy) != tasks or any(len(row) != classes for row in self.class_accuracy):
+            return f"its class_accuracy is not of {tasks} tasks and {classes} classes"
         for name, kind in (("benchmark", str), ("method", str), ("seed", int), ("mastery_threshold", float)):
             if not _is(self.spec.get(name), kind):
                 return f"its spec has {name} {_short(self.spec.get(name))}"

@@ -64,13 +64,17 @@ class Learner:
         chosen = self.predict(examples.x).argmax(dim=1)
         return 100 * int((chosen == examples.y).sum()) / len(examples)
 
-    def recall(self) -> Recall:
-        """One memory check, by the spec's probe mode. All but the placebo draw from the probe's own generator."""
+    def recall(self, task: int, epoch: int) -> Recall:
+        """One memory check, by the spec's probe mode.
+
+        All but the placebo draw from a generator of that epoch's own: what a probe finds does not depend on which
+        probes there were before it.
+        """
         count = min(self.spec.probe_size, len(self.buffer))
         if self.spec.probe_mode == "placebo":
             self.buffer.draw(1, count, self.generators["replay"])
             return Recall(100.0, {})
-        chosen = self.buffer.draw(1, count, self.generators["probe"])[0]
+        chosen = self.buffer.draw(1, count, self.generators.at(f"probe/{task}/{epoch}"))[0]
         with self.precision():
             return probe(
                 self.model,
@@ -104,11 +108,6 @@ class Method:
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
         self.spec = learner.spec
-
-    @staticmethod
-    def holds_out(spec: RunSpec) -> bool:
-        """Whether some of each task's training data is set aside for `end_epoch` to measure on."""
-        return False
 
     def epochs(self) -> int:
         """The most epochs a task is trained for."""

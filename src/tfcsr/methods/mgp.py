@@ -4,15 +4,10 @@ from tfcsr.data.tasks import Task
 from tfcsr.methods import METHODS
 from tfcsr.methods.er import ExperienceReplay
 from tfcsr.recall.probe import Recall
-from tfcsr.spec import RunSpec
 
 
 @METHODS.add("mgp")
 class MasteryGatedProgression(ExperienceReplay):
-    @staticmethod
-    def holds_out(spec: RunSpec) -> bool:
-        return spec.gate_data == "held-out"
-
     def epochs(self) -> int:
         return self.spec.max_epochs
 
@@ -25,7 +20,7 @@ class MasteryGatedProgression(ExperienceReplay):
         mastered = mastery >= self.spec.mastery_threshold
         recall = Recall(100.0, {})  # in the first task there is nothing to retain yet
         if task.number > 1 and self.spec.probe_mode != "none":
-            recall = self.learner.recall()
+            recall = self.learner.recall(task.number, epoch)
         passed = mastered and recall.overall >= self.spec.retention_threshold
         if task.number > 1 and self.spec.probe_mode != "none":
             last = passed or epoch == self.spec.max_epochs

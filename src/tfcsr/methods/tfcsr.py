@@ -27,7 +27,7 @@ class TaskFocusedConsolidation(ExperienceReplay):
 
     def end_epoch(self, task: Task, epoch: int) -> bool:
         if self.probes(task, epoch):
-            recall = self.learner.recall()
+            recall = self.learner.recall(task.number, epoch)
             self.state, passed = self.schedule.review(self.state, recall.overall)
             self.learner.record_probe(task.number, epoch, recall, passed, self.state.next_epoch)
         return False

@@ -43,8 +43,7 @@ class Training:
         shape = dataset.train_x.shape[1:]
         self.tasks = TaskSequence(dataset, spec.tasks, spec.class_order, device, max_per_class=spec.max_per_class)
         method = METHODS.get(spec.method)
-        if method.holds_out(spec):
-            self.tasks.require_held_out(spec.held_out)
+        self.tasks.require_held_out(spec.held_out)
         self.model = build_model(spec, shape, len(dataset.class_names)).to(device)
         self.optimizer = torch.optim.Adam(
             self.model.parameters(), lr=spec.lr, fused=True, capturable=device.type == "cuda"
@@ -64,6 +63,8 @@ class Training:
         self.mastered = False
         self.untrained: list[float] = []
         self.accuracy_matrix: list[list[float]] = []
+        self.class_accuracy: list[list[float]] = []
+        self.held_out_accuracy: float | None = None
         self.epochs_per_task: list[int] = []
         self.collapsed: int | None = None
         self.optimizer_steps = 0
@@ -102,7 +103,7 @@ class Training:
             self.events.emit("run_resumed", task=self.task_number, epoch=self.epoch, epochs=self.method.epochs())
         while self.task_number <= len(self.tasks):
             started = time.perf_counter()
-            task = self._task()
+            task = self._task(self.task_number)
             if self.epoch == 0:
                 self.events.emit("task_started", task=task.number, classes=list(task.classes))
                 self.method.begin_task(task)
@@ -120,6 +121,7 @@ class Training:
             yield
             self._end_task(task, logits)
             self.seconds += time.perf_counter() - started
+        self.held_out_accuracy = self._accuracy_on_held_out()
         self.events.emit("run_finished", seconds=self.seconds)
 
     def _train_epoch(self, task: Task, examples: int) -> Iterator[None]:
@@ -164,6 +166,7 @@ class Training:
     def _end_task(self, task: Task, logits: Tensor) -> None:
         row, constant = self._accuracies(logits, task.number)
         self.accuracy_matrix.append(row)
+        self.class_accuracy.append(self._class_accuracies(logits))
         self.epochs_per_task.append(self.epoch)
         accuracy = pooled_accuracy(row, self.tasks.test_sizes, task.number)
         self.events.emit("task_finished", task=task.number, epochs=self.epoch, accuracy=accuracy, row=row)
@@ -190,15 +193,25 @@ class Training:
                 constant = bool((logits[:asked] == logits[0]).all())
         return row, constant
 
-    def _task(self) -> Task:
-        held_out = self.spec.held_out if self.method.holds_out(self.spec) else 0.0
-        return self.tasks.task(self.task_number, held_out, self.spec.seed)
+    def _class_accuracies(self, logits: Tensor) -> list[float]:
+        y, classes = self.tasks.test.y, logits.shape[1]
+        right = torch.bincount(y[logits.argmax(dim=1) == y], minlength=classes).tolist()
+        asked = torch.bincount(y, minlength=classes).tolist()
+        return [100 * r / max(n, 1) for r, n in zip(right, asked, strict=True)]
+
+    def _accuracy_on_held_out(self) -> float | None:
+        if self.spec.held_out == 0:
+            return None
+        return self.learner.accuracy(self.tasks.held_out(self.spec.held_out, self.spec.seed))
+
+    def _task(self, number: int) -> Task:
+        return self.tasks.task(number, self.spec.held_out, self.spec.seed)
 
     def _training_data(self, task: Task) -> Examples:
-        if not self.method.sees_all_tasks:
-            return task.train
-        parts = [self.tasks.task(number).train for number in range(1, task.number + 1)]
-        return Examples(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))
+        if self.method.sees_all_tasks:
+            parts = [self._task(number).train for number in range(1, task.number + 1)]
+            return Examples(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))
+        return task.train if self.spec.new_task == "current" else self._task(len(self.tasks)).train
 
     _PROGRESS = (
         "task_number",
@@ -224,6 +237,7 @@ class Training:
             "probes": list(self.learner.probes),
             # The matrix as a tensor: with a thousand tasks it is a million numbers.
             "accuracy_matrix": torch.tensor(self.accuracy_matrix, dtype=torch.float64),
+            "class_accuracy": torch.tensor(self.class_accuracy, dtype=torch.float64),
             "progress": {name: getattr(self, name) for name in self._PROGRESS},
         }
 
@@ -235,17 +249,18 @@ class Training:
         self.method.load_state_dict(state["method"])
         self.learner.probes = list(state["probes"])
         self.accuracy_matrix = state["accuracy_matrix"].tolist()
+        self.class_accuracy = state["class_accuracy"].tolist()
         for name in self._PROGRESS:
             value = state["progress"][name]
             setattr(self, name, list(value) if isinstance(value, list) else value)
         done = self.task_number - 1
         tasks = len(self.tasks)
-        if not (
-            0 <= done < tasks and len(self.accuracy_matrix) == len(self.epochs_per_task) == done and self.epoch > 0
-        ):
+        if not (0 <= done < tasks and len(self.epochs_per_task) == done and self.epoch > 0):
             raise ValueError(f"task {self.task_number} of {tasks} and epoch {self.epoch} cannot be")
-        if len(self.untrained) != tasks or any(len(row) != tasks for row in self.accuracy_matrix):
-            raise ValueError(f"accuracies of other than {tasks} tasks")
+        classes = sum(map(len, self.tasks.classes))
+        for matrix, width in ((self.accuracy_matrix, tasks), (self.class_accuracy, classes)):
+            if len(self.untrained) != tasks or len(matrix) != done or any(len(row) != width for row in matrix):
+                raise ValueError(f"accuracies of other than {tasks} tasks and {classes} classes")
 
     def weights_sha256(self) -> str:
         """A fingerprint of every weight and statistic: two runs with the same one ended bit for bit alike."""
