@@ -152,7 +152,7 @@ class RunSpec:
     augment: str = option(
         str,
         "none",
-        "`crop-flip`: training images are shifted by up to 4 pixels and mirrored at random",
+        "`crop-flip`: training images are shifted by up to an eighth of their size and mirrored, at random",
         choices=("none", "crop-flip"),
     )
     replay_view: str = option(

@@ -3,7 +3,7 @@ import torch
 from tests.conftest import striped_dataset
 
 from tfcsr.data.tasks import TaskSequence, cut
-from tfcsr.data.views import PADDING, Views, crop_flip, draw_crops
+from tfcsr.data.views import Views, crop_flip, draw_crops
 from tfcsr.errors import DataError
 
 
@@ -75,22 +75,27 @@ def test_too_few_to_hold_out():
 
 
 def test_crop_flip_against_one_by_one():
-    x = torch.arange(3 * 2 * 5 * 6, dtype=torch.uint8).reshape(3, 2, 5, 6)
-    crops = torch.tensor([[PADDING, PADDING, 0], [0, 2 * PADDING, 1], [5, 3, 1]])
+    x = torch.arange(3 * 2 * 17 * 18).remainder(251).to(torch.uint8).reshape(3, 2, 17, 18)
+    crops = torch.tensor([[2, 2, 0], [0, 4, 1], [4, 3, 1]])
     seen = crop_flip(x, crops)
     assert torch.equal(seen[0], x[0])
     for image, (down, right, mirror), result in zip(x, crops.tolist(), seen, strict=True):
-        padded = torch.nn.functional.pad(image, (PADDING,) * 4)
-        expected = padded[:, down : down + 5, right : right + 6]
+        padded = torch.nn.functional.pad(image, (2,) * 4)
+        expected = padded[:, down : down + 17, right : right + 18]
         assert torch.equal(result, expected.flip(2) if mirror else expected)
 
 
 def test_crops_cover_all_shifts_and_both_sides():
-    crops = draw_crops(5000, torch.Generator().manual_seed(0))
+    crops = draw_crops(5000, (3, 32, 32), torch.Generator().manual_seed(0))
     for column, values in ((0, 9), (1, 9), (2, 2)):
         counts = crops[:, column].bincount()
         assert len(counts) == values
         assert counts.min() > 0.8 * 5000 / values
+
+
+@pytest.mark.parametrize(("size", "shift"), [(32, 4), (28, 3), (8, 1), (2, 1)])
+def test_small_images_are_shifted_less(size, shift):
+    assert int(draw_crops(5000, (1, size, size), torch.Generator().manual_seed(0))[:, :2].max()) == 2 * shift
 
 
 def test_normalised_by_channel():

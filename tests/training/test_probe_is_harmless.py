@@ -35,7 +35,7 @@ def test_the_papers_protocol_too():
 
 @pytest.mark.parametrize("generator", ["order", "reservoir", "replay", "augmentation"])
 def test_a_probe_that_touches_a_training_generator_is_noticed(monkeypatch, generator):
-    def careless(learner: Learner) -> Recall:
+    def careless(learner: Learner, task: int, epoch: int) -> Recall:
         learner.buffer.draw(1, 4, learner.generators[generator])
         return Recall(100.0, {})
 

@@ -1,11 +1,14 @@
 """How stored pixels become what a model sees: normalised and, in training, shifted and mirrored, a batch at once."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Generator, Tensor
 
 from tfcsr.data.dataset import Dataset
 
-PADDING = 4
+# Of the image's size: 4 pixels of CIFAR's 32, as is customary there, and 1 of the digits' 8.
+PADDED_SHARE = 1 / 8
 
 
 class Views:
@@ -26,16 +29,21 @@ def normalise(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
     return ((x.float() - mean) / std).contiguous(memory_format=torch.channels_last)
 
 
-def draw_crops(count: int, generator: Generator) -> Tensor:
-    """Crop-flip parameters [count, 3]: rows and columns to shift by, and whether to mirror."""
-    shifts = torch.randint(2 * PADDING + 1, (count, 2), generator=generator)
+def padding(shape: Sequence[int]) -> int:
+    """By how many pixels an image [..., height, width] may be shifted."""
+    return max(1, int(min(shape[-2:]) * PADDED_SHARE))
+
+
+def draw_crops(count: int, shape: Sequence[int], generator: Generator) -> Tensor:
+    """Crop-flip parameters [count, 3] for images of this shape: rows and columns to shift by, whether to mirror."""
+    shifts = torch.randint(2 * padding(shape) + 1, (count, 2), generator=generator)
     return torch.cat([shifts, torch.randint(2, (count, 1), generator=generator)], dim=1)
 
 
 def crop_flip(x: Tensor, crops: Tensor) -> Tensor:
     """Each image padded with black, cropped back to its size and mirrored as its row of `crops` says."""
     _, _, height, width = x.shape
-    padded = torch.nn.functional.pad(x, (PADDING,) * 4)
+    padded = torch.nn.functional.pad(x, (padding(x.shape),) * 4)
     rows = crops[:, 0, None] + torch.arange(height, device=x.device)
     across = torch.arange(width, device=x.device).expand(len(x), -1)
     columns = crops[:, 1, None] + torch.where(crops[:, 2, None] == 1, width - 1 - across, across)

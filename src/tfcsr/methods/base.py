@@ -43,7 +43,7 @@ class Learner:
         """A view of new examples as training would show them, not yet normalised."""
         if self.spec.augment == "none":
             return x
-        return crop_flip(x, draw_crops(len(x), self.generators["augmentation"]).to(x.device))
+        return crop_flip(x, draw_crops(len(x), x.shape, self.generators["augmentation"]).to(x.device))
 
     def remember(self, examples: Examples) -> None:
         """Let examples pass through the buffer; under a frozen replay view each as one augmented view."""

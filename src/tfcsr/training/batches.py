@@ -54,14 +54,19 @@ def plan_epoch(learner: Learner, examples: int, mix: Mix) -> list[Batches]:
     elif len(rest):
         parts.append(rest[None])
     replay = learner.buffer.draw(sum(map(len, parts)), mix.replay, generators["replay"])
+
+    def crops(positions: Tensor) -> Tensor:
+        drawn = draw_crops(positions.numel(), learner.buffer.x.shape, generators["augmentation"])
+        return drawn.reshape(*positions.shape, 3).to(device)
+
     plan = []
     for new in parts:
         old, replay = replay[: len(new)], replay[len(new) :]
         new_crops, replay_crops = None, None
         if learner.spec.augment == "crop-flip":
-            new_crops = draw_crops(new.numel(), generators["augmentation"]).reshape(*new.shape, 3).to(device)
+            new_crops = crops(new)
             if learner.spec.replay_view == "fresh":
-                replay_crops = draw_crops(old.numel(), generators["augmentation"]).reshape(*old.shape, 3).to(device)
+                replay_crops = crops(old)
         plan.append(Batches(new.to(device), old, new_crops, replay_crops))
     return plan
 
