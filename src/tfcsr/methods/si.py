@@ -36,10 +36,11 @@ class SynapticIntelligence(Method):
         return self.spec.si_lambda / 2 * squared_distance(self.parameters(), self.anchor, self.importance)
 
     def after_step(self) -> None:
-        for p, previous, path in zip(self.parameters(), self.previous, self.path, strict=True):
-            if p.grad is not None:
-                path += p.grad * (p.detach() - previous)
-            previous.copy_(p.detach())
+        parts = zip(self.parameters(), self.previous, self.path, strict=True)
+        moved = [(p.detach(), p.grad, previous, path) for p, previous, path in parts if p.grad is not None]
+        now, gradients, previous, path = (list(part) for part in zip(*moved, strict=True))
+        torch._foreach_addcmul_(path, gradients, torch._foreach_sub(now, previous))
+        torch._foreach_copy_(previous, now)
 
     def end_task(self, task: Task) -> None:
         for i, p in enumerate(self.parameters()):
