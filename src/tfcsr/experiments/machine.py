@@ -59,11 +59,15 @@ def settings(spec: RunSpec) -> Iterator[None]:
     before = matmul.allow_tf32, convolution.allow_tf32, convolution.deterministic
     torch.set_num_threads(spec.threads)
     matmul.allow_tf32 = convolution.allow_tf32 = spec.precision == "tf32"
-    if spec.deterministic:
+    memory: Any = torch.utils.deterministic
+    fill = memory.fill_uninitialized_memory
+    if spec.deterministic and spec.device != "cpu":
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when cuBLAS first starts
         convolution.deterministic = True
         # Max-pooling's backward pass is on torch's list for overlapping windows only, which ours are not.
         torch.use_deterministic_algorithms(True, warn_only=True)
+        # Nothing of ours reads memory before writing it; clearing it all the same would cost time.
+        memory.fill_uninitialized_memory = False
     try:
         with warnings.catch_warnings():
             # The compiler's advice to lower the precision is none where fp32 was asked for.
@@ -75,6 +79,7 @@ def settings(spec: RunSpec) -> Iterator[None]:
         torch.set_num_threads(threads)
         matmul.allow_tf32, convolution.allow_tf32, convolution.deterministic = before
         torch.use_deterministic_algorithms(deterministic)
+        memory.fill_uninitialized_memory = fill
 
 
 def environment(spec: RunSpec) -> dict[str, Any]:
