@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Iterable, Sequence
@@ -10,7 +11,7 @@ from typing import Any, NoReturn
 
 import tfcsr
 from tfcsr.errors import SpecError, TfcsrError, printable
-from tfcsr.spec import OPTIONS, RunSpec, default_text, load_spec_file
+from tfcsr.spec import OPTIONS, RunSpec, checked, default_text, load_spec_file
 
 LISTS = ("methods", "benchmarks", "models", "policies", "schedules")
 
@@ -47,7 +48,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> Parser:
     parser = Parser(prog="tfcsr", description="Continual learning by replay and spaced recall.")
     parser.add_argument("--version", action="version", version=f"tfcsr {tfcsr.__version__}")
-    commands = parser.add_subparsers(required=True, metavar="run | resume | compare | data | list", title="commands")
+    commands = parser.add_subparsers(
+        required=True, metavar="run | resume | compare | reproduce | data | list", title="commands"
+    )
 
     one = commands.add_parser("run", help="one run: train, evaluate, keep the result")
     one.set_defaults(command=_run)
@@ -68,6 +71,34 @@ def _parser() -> Parser:
         "--workers", default="0", metavar="N", help="runs at once (default: one per core; what fits a GPU)"
     )
     _add_spec_flags(grid, [name for name in OPTIONS if name not in ("method", "seed")])
+
+    paper = commands.add_parser("reproduce", help="the paper's tables and figures again, each with a verdict")
+    paper.set_defaults(command=_reproduce)
+    paper.add_argument(
+        "targets", nargs="+", metavar="TARGET", help="fig1 ... fig-d1, table1 ... table-a1, mnist, cifar, all, audit"
+    )
+    paper.add_argument("--seeds", default="5", metavar="N", help="how many seeds, or which: 3,4,5 (default: 5)")
+    paper.add_argument(
+        "--out", metavar="DIR", help="where runs, figures and reproduction.md go (default: results/reproduce)"
+    )
+    paper.add_argument(
+        "--data", metavar="BENCHMARK", help="run on this benchmark instead of the paper's; split-digits takes minutes"
+    )
+    paper.add_argument(
+        "--also",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="count these runs as done, too: a results.json or a folder of runs",
+    )
+    paper.add_argument("--benchmark", metavar="NAME", help="run only the runs on this benchmark; say, those for a GPU")
+    paper.add_argument("--dry-run", action="store_true", help="say what would run and how long it should take")
+    paper.add_argument("--no-run", action="store_true", help="draw and write what the runs there are give")
+    paper.add_argument(
+        "--workers", default="0", metavar="N", help="runs at once (default: one per core; what fits a GPU)"
+    )
+    paper.add_argument("--device", default="auto", metavar="VALUE", help=OPTIONS["device"].help)
+    paper.add_argument("--data-dir", metavar="DIR", help=OPTIONS["data_dir"].help)
 
     data = commands.add_parser("data", help="the datasets: what is here, download, check")
     actions = data.add_subparsers(required=True, metavar="list | fetch NAME | check NAME", title="actions")
@@ -204,6 +235,58 @@ def _compare(options: dict[str, Any]) -> None:
     console.print(f"kept in {out}: a folder per run, and comparison.json", markup=False, highlight=False)
     if comparison.errors:
         raise SystemExit(1)
+
+
+def _reproduce(options: dict[str, Any]) -> None:
+    from tfcsr.experiments.reproduction import open_study, reproduce
+    from tfcsr.experiments.stop import stopped_by_signals
+    from tfcsr.reporting.progress import ComparisonDisplay
+    from tfcsr.reporting.reproduction import outcome_lines, plan_lines, write_pages
+
+    data = options["data"]
+    out = Path(options["out"] or Path("results") / ("reproduce" if data is None else f"reproduce-{data}"))
+    numbers = _numbers("seeds", options["seeds"])
+    which = numbers if "," in options["seeds"] else list(range(numbers[0]))
+    where = {"seeds": which, "out": out, "data": data, "also": options["also"]}
+    device, workers = checked("device", options["device"]), _numbers("workers", options["workers"])[0]
+    benchmark = None if options["benchmark"] is None else checked("benchmark", options["benchmark"])
+    study = open_study(options["targets"], **where)
+    console = _console()
+
+    def say(lines: Iterable[str]) -> None:
+        for line in lines:
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    if options["dry_run"]:
+        say(plan_lines(study, benchmark, device, workers))
+        return
+    errors: dict[str, str] = {}
+    if not options["no_run"]:
+        missing = len(study.missing(benchmark))
+        with stopped_by_signals() as stop, ComparisonDisplay(missing, console, study.name) as display:
+            study, errors = reproduce(
+                options["targets"],
+                **where,
+                benchmark=benchmark,
+                workers=workers,
+                device=device,
+                data_dir=options["data_dir"],
+                command=shlex.join(["tfcsr", "reproduce", *options["targets"], *_given(options)]),
+                watcher=display,
+                stop=stop,
+            )
+    say(outcome_lines(study, write_pages(study, out)))
+    say(printable(f"{name} failed: {error}") for name, error in errors.items())
+    if errors:
+        raise SystemExit(1)
+
+
+def _given(options: dict[str, Any]) -> list[str]:
+    """The flags that decide what was run, without where on this machine its files lie."""
+    names = ("seeds", "data", "benchmark", "device", "workers")
+    defaults = {"seeds": "5", "device": "auto", "workers": "0"}
+    given = [(name, options[name]) for name in names if options[name] not in (None, defaults.get(name))]
+    return [word for name, value in given for word in (f"--{name}", value)]
 
 
 def _numbers(name: str, text: str) -> list[int]:

@@ -81,8 +81,10 @@ class Result:
         if not isinstance(values, dict) or values.keys() != kinds.keys():
             raise OutputError(f"{source} is not a result of this version of tfcsr: move it away to run again")
         for name, kind in kinds.items():
-            if not _is(values[name], kind):
-                raise OutputError(f"{source} is damaged: {name} is {_short(values[name])}; move it away to run again")
+            if not is_kind(values[name], kind):
+                raise OutputError(
+                    f"{source} is damaged: {name} is {shortened(values[name])}; move it away to run again"
+                )
         result = cls(**values)
         if problem := result._problem():
             raise OutputError(f"{source} is damaged: {problem}; move it away to run again")
@@ -98,11 +100,11 @@ class Result:
         if len(self.class_accuracy) != tasks or any(len(row) != classes for row in self.class_accuracy):
             return f"its class_accuracy is not of {tasks} tasks and {classes} classes"
         for name, kind in (("benchmark", str), ("method", str), ("seed", int), ("mastery_threshold", float)):
-            if not _is(self.spec.get(name), kind):
-                return f"its spec has {name} {_short(self.spec.get(name))}"
+            if not is_kind(self.spec.get(name), kind):
+                return f"its spec has {name} {shortened(self.spec.get(name))}"
         for probe in self.probes:
-            if probe.keys() != _PROBE.keys() or not all(_is(probe[name], kind) for name, kind in _PROBE.items()):
-                return f"a probe is {_short(probe)}"
+            if probe.keys() != _PROBE.keys() or not all(is_kind(probe[name], kind) for name, kind in _PROBE.items()):
+                return f"a probe is {shortened(probe)}"
             if not 1 <= probe["task"] <= tasks:
                 return f"a probe is of task {probe['task']}"
         return ""
@@ -116,20 +118,20 @@ def _kinds() -> dict[str, Any]:
     return get_type_hints(Result)
 
 
-def _is(value: Any, kind: Any) -> bool:
+def is_kind(value: Any, kind: Any) -> bool:
     """Whether a value read from JSON is of this type. A number must be one that can be computed with."""
     if kind is float:
         return math.isfinite(value) if type(value) is float else type(value) is int and abs(value) < 1 << 53
     if kind is int:
         return type(value) is int and abs(value) < 1 << 63
     if isinstance(kind, types.UnionType):
-        return any(_is(value, one) for one in get_args(kind))
+        return any(is_kind(value, one) for one in get_args(kind))
     if get_origin(kind) is list:
         (of,) = get_args(kind)
-        return type(value) is list and all(_is(entry, of) for entry in value)
+        return type(value) is list and all(is_kind(entry, of) for entry in value)
     return type(value) is (get_origin(kind) or kind)
 
 
-def _short(value: Any) -> str:
+def shortened(value: Any) -> str:
     text = repr(value)
     return text if len(text) < 60 else f"{text[:57]}..."

@@ -30,6 +30,30 @@ def estimate(values: Sequence[float]) -> Estimate:
     return Estimate(mean, mean - half, mean + half, n)
 
 
+def prediction_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Where one more run would lie with 95 % probability, if runs are normally distributed; from two runs on."""
+    if len(values) < 2:
+        return None
+    from scipy.special import stdtrit
+
+    n, mean = len(values), fmean(values)
+    half = float(stdtrit(n - 1, 0.975)) * stdev(values) * math.sqrt(1 + 1 / n)
+    return mean - half, mean + half
+
+
+def fit_probability(value: float, values: Sequence[float]) -> float | None:
+    """How probable it is that one more run lies at least as far from the mean as this value (two-sided)."""
+    if len(values) < 2:
+        return None
+    from scipy.special import stdtr
+
+    n, distance = len(values), abs(value - fmean(values))
+    scale = stdev(values) * math.sqrt(1 + 1 / n)
+    if scale == 0:
+        return 1.0 if distance == 0 else 0.0
+    return 2 * float(stdtr(n - 1, -distance / scale))
+
+
 def paired_difference(values: dict[int, float], baseline: dict[int, float]) -> Estimate | None:
     """The mean of value - baseline over the seeds that both have."""
     shared = [values[seed] - baseline[seed] for seed in values if seed in baseline]

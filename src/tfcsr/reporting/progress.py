@@ -2,6 +2,7 @@
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Self
 
 from rich.console import Console
@@ -14,7 +15,7 @@ from tfcsr.spec import RunSpec
 from tfcsr.training.events import Event
 
 
-def _clock(seconds: float) -> str:
+def clock(seconds: float) -> str:
     minutes, seconds = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
@@ -86,7 +87,7 @@ class RunDisplay:
         elif event["event"] == "task_finished":
             self.progress.console.print(
                 f"task {event['task']}/{self.position.tasks}: {event['accuracy']:.2f} % over all classes seen,"
-                f" {event['epochs']} epochs, {_clock(time.monotonic() - self.started)}",
+                f" {event['epochs']} epochs, {clock(time.monotonic() - self.started)}",
                 highlight=False,
             )
         elif event["event"] == "collapsed":
@@ -99,7 +100,7 @@ class RunDisplay:
             parts.append(f"{(len(self.steps) - 1) / (self.steps[-1] - self.steps[0]):.0f} steps/s")
         spent, share = time.monotonic() - self.started, self.position.share
         if spent > 1:
-            parts.append(f"{_clock(spent * (1 - share) / (share - self.position.before))} left")
+            parts.append(f"{clock(spent * (1 - share) / (share - self.position.before))} left")
         if self.position.recall is not None:
             parts.append(f"recall {self.position.recall:.1f} %")
         return " · ".join(parts)
@@ -108,9 +109,15 @@ class RunDisplay:
 class ComparisonDisplay:
     """A grid: a bar for the whole, and one for each run under way."""
 
-    def __init__(self, runs: int, console: Console) -> None:
+    def __init__(
+        self,
+        runs: int,
+        console: Console,
+        label: Callable[[RunSpec], str] = lambda spec: f"{spec.method} seed {spec.seed}",
+    ) -> None:
         self.console = console
         self.runs = runs
+        self.label = label
         self.done = 0
         self.open: dict[str, tuple[TaskID, Position]] = {}
         self.shares: dict[str, float] = {}
@@ -128,24 +135,24 @@ class ComparisonDisplay:
         self.progress.stop()
 
     def __call__(self, spec: RunSpec, news: Event | Result | TfcsrError) -> None:
-        name = f"{spec.method} seed {spec.seed}"
         if isinstance(news, dict):
-            self._event(name, spec, news)
+            self._event(spec, news)
         else:
-            self._ended(name, news)
+            self._ended(spec, news)
         running = sum(position.share for _, position in self.open.values())
         left = ""
         if self.done - self.found + running > 0.2:
             spent = time.monotonic() - self.started
             rate = (self.done - self.found + running) / spent
-            left = f" · {_clock((self.runs - self.done - running) / rate)} left"
+            left = f" · {clock((self.runs - self.done - running) / rate)} left"
         self.progress.update(self.total, completed=self.done + running, detail=f"{self.done}/{self.runs}{left}")
 
-    def _event(self, name: str, spec: RunSpec, event: Event) -> None:
-        if name not in self.open:
+    def _event(self, spec: RunSpec, event: Event) -> None:
+        name, key = self.label(spec), spec.key()
+        if key not in self.open:
             bar = self.progress.add_task(f"  {name}", total=1.0, detail="")
-            self.open[name] = (bar, Position(spec))
-        bar, position = self.open[name]
+            self.open[key] = (bar, Position(spec))
+        bar, position = self.open[key]
         position(event)
         self.progress.update(bar, completed=position.share, detail=position.text())
         if event["event"] == "collapsed":
@@ -154,10 +161,11 @@ class ComparisonDisplay:
             text = f"{name}: no memory left beside the others; it waits, {event['at_once']} at once go on"
             self.progress.console.print(Text(text, style="yellow"))
 
-    def _ended(self, name: str, news: Result | TfcsrError) -> None:
+    def _ended(self, spec: RunSpec, news: Result | TfcsrError) -> None:
+        name, key = self.label(spec), spec.key()
         self.done += 1
-        if name in self.open:
-            self.progress.remove_task(self.open.pop(name)[0])
+        if key in self.open:
+            self.progress.remove_task(self.open.pop(key)[0])
         elif isinstance(news, Result):
             self.found += 1
             return

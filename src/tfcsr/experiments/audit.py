@@ -1,0 +1,251 @@
+"""What the paper claims, tested: six questions, each answered with numbers and intervals."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from tfcsr.experiments.paper import BOTH_PROTOCOLS, GRIDS, PUBLISHED
+from tfcsr.experiments.record import Record
+from tfcsr.experiments.reproduction import Study, verdict
+from tfcsr.experiments.statistics import Estimate, estimate, fit_probability, paired_difference
+
+BENCHMARKS = {"mnist": "Split MNIST", "cifar": "Split CIFAR-100"}
+# Below that probability a published run is said not to fit: the rule of the verdicts, as a number.
+UNLIKELY = 0.05
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A question, the answer in words, and the table it rests on."""
+
+    title: str
+    said: list[str]
+    header: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+
+def audit(study: Study) -> list[Finding]:
+    return [
+        same_run(study),
+        probe_modes(study),
+        left_over_loader(study),
+        two_protocols(study),
+        choices(study),
+        gates(study),
+    ]
+
+
+def spread(value: Estimate | None, sign: str = "") -> str:
+    """Mean ± half the 95 % interval; a mean alone where one run has no interval; a dash where there is none."""
+    if value is None:
+        return "–"
+    half = "" if value.half_width is None else f" ± {value.half_width:.2f}"
+    return f"{value.mean:{sign}.2f}{half}"
+
+
+def _accuracy(runs: dict[int, Record]) -> Estimate | None:
+    return estimate([record.final_accuracy for record in runs.values()]) if runs else None
+
+
+def _difference(runs: dict[int, Record], baseline: dict[int, Record]) -> Estimate | None:
+    return paired_difference(
+        {seed: r.final_accuracy for seed, r in runs.items()}, {seed: r.final_accuracy for seed, r in baseline.items()}
+    )
+
+
+def same_run(study: Study) -> Finding:
+    rows, equal, asked = [], 0, 0
+    for name, benchmark in BENCHMARKS.items():
+        arm = f"{name}/tfcsr" if name == "mnist" else "cifar/tfcsr-1000/augmented"
+        held, er, tfcsr = study.of(arm), study.of(f"{name}/er/alone"), study.of(f"{name}/tfcsr/alone")
+        for seed in er:
+            if seed not in tfcsr:
+                continue
+            weights = er[seed].weights_sha256 == tfcsr[seed].weights_sha256
+            read_off = seed in held and (held[seed].weights_sha256, held[seed].probes) == (
+                tfcsr[seed].weights_sha256,
+                tfcsr[seed].probes,
+            )
+            asked += 1
+            equal += weights
+            rows.append(
+                (
+                    benchmark,
+                    str(seed),
+                    f"{er[seed].final_accuracy:.2f}",
+                    f"{tfcsr[seed].final_accuracy:.2f}",
+                    str(tfcsr[seed].memory_checks),
+                    "yes" if weights else "no",
+                    ("yes" if read_off else "no") if seed in held else "–",
+                )
+            )
+    said = [f"In {equal} of {asked} pairs of runs, TFC-SR and ER with one seed ended in the same weights, bit for bit."]
+    header = ("benchmark", "seed", "ER %", "TFC-SR %", "checks", "same weights", "same as read off the dense run")
+    return Finding("Is TFC-SR another training run than ER?", said if asked else [], header, rows)
+
+
+def probe_modes(study: Study) -> Finding:
+    rows, said = [], []
+    for name, benchmark in BENCHMARKS.items():
+        suffix = "" if name == "mnist" else "-1000/augmented"
+        none, evaluated = study.of(f"{name}/er{suffix}"), study.of(f"{name}/tfcsr{suffix}")
+        for label, runs in (
+            ("none (ER)", none),
+            ("eval mode, the paper's", evaluated),
+            ("train mode", study.of(f"{name}/probe-train")),
+            ("placebo", study.of(f"{name}/probe-placebo")),
+        ):
+            difference = None if label.startswith("none") else _difference(runs, none)
+            n = str(difference.n if difference else len(runs))
+            rows.append((benchmark, label, n, spread(_accuracy(runs)), spread(difference, "+")))
+            if difference is not None and difference.low is not None and difference.high is not None:
+                excludes = difference.low > 0 or difference.high < 0
+                if excludes:
+                    said.append(f"{benchmark}, {label}: {spread(difference, '+')} points against no probe.")
+    said = said or ["No mode of the probe differs from no probe at all by more than its interval."]
+    header = ("benchmark", "probe", "n", "final accuracy %", "against none, paired")
+    tried = study.of("mnist/probe-placebo") or study.of("cifar/probe-placebo")
+    return Finding("What does the probe change?", said if tried else [], header, rows)
+
+
+def left_over_loader(study: Study) -> Finding:
+    published = PUBLISHED["mnist/er"]
+    rows = []
+    for label, arm in (("the last task's in every task", "mnist/er-stale"), ("the right ones", "mnist/er")):
+        runs = study.of(arm)
+        first = estimate([r.accuracy_after_task[0] for r in runs.values()]) if runs else None
+        judged = verdict(published.curve[-1], _finals(runs)) if study.data is None else "–"
+        rows.append((label, str(len(runs)), spread(first), spread(_accuracy(runs)), judged))
+    stale, right = study.of("mnist/er-stale"), study.of("mnist/er")
+    said = []
+    if stale and right:
+        said.append(
+            f"With its own data in every task ER ends at {spread(_accuracy(right))} %, with the loader left over from"
+            f" the last task at {spread(_accuracy(stale))} %."
+        )
+        if study.data is None:
+            said.append(
+                f"Published: {published.curve[0]:.2f} % after task 1 and {published.curve[-1]:.2f} % at the end."
+            )
+    header = ("new examples", "n", "after task 1 %", "final accuracy %", "the published one")
+    return Finding("Split MNIST: which data did ER see?", said, header, rows)
+
+
+def _finals(runs: dict[int, Record]) -> list[float]:
+    return [record.final_accuracy for record in runs.values()]
+
+
+def _curve_means(runs: dict[int, Record]) -> list[float]:
+    return [fmean(record.accuracy_after_task) for record in runs.values()]
+
+
+def two_protocols(study: Study) -> Finding:
+    rows = []
+    fitting: dict[str, list[str]] = {"augmented": [], "plain": [], "both": [], "neither": []}
+    for name in BOTH_PROTOCOLS:
+        published = PUBLISHED[f"cifar/{name}"].curve
+        cells: list[str] = []
+        likely: dict[str, bool | None] = {}
+        for protocol in ("augmented", "plain"):
+            runs = study.of(f"cifar/{name}/{protocol}")
+            final = _fit(study, published[-1], _finals(runs))
+            whole = _fit(study, fmean(published), _curve_means(runs))
+            cells += [f"{spread(_accuracy(runs))} ({len(runs)})", _probability(final), _probability(whole)]
+            likely[protocol] = None if final is None or whole is None else min(final, whole) >= UNLIKELY
+        fits = _fits(likely)
+        if fits in fitting:
+            fitting[fits].append(name)
+        rows.append((name, f"{published[-1]:.2f}" if study.data is None else "–", *cells, fits))
+    said = [f"Fits {which}: {', '.join(names)}." for which, names in fitting.items() if names]
+    er = {p: study.of(f"cifar/er-1000/{p}") for p in ("augmented", "plain")}
+    effect = _difference(er["augmented"], er["plain"])
+    if effect is not None:
+        said.append(
+            f"Augmentation alone moves ER with 1,000 examples by {spread(effect, '+')} points (paired, n {effect.n})."
+        )
+        if study.data is None:
+            gap = PUBLISHED["cifar/tfcsr-1000"].curve[-1] - PUBLISHED["cifar/er-1000"].curve[-1]
+            said.append(f"The published advantage of TFC-SR over ER is {gap:+.2f} points.")
+    header = (
+        "row",
+        "published %",
+        "augmented % (n)",
+        "p final",
+        "p curve",
+        "plain % (n)",
+        "p final",
+        "p curve",
+        "fits",
+    )
+    return Finding("Split CIFAR-100: with or without augmentation?", said, header, rows)
+
+
+def _fit(study: Study, published: float, values: list[float]) -> float | None:
+    return fit_probability(published, values) if study.data is None else None
+
+
+def _probability(value: float | None) -> str:
+    return "–" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _fits(likely: dict[str, bool | None]) -> str:
+    if None in likely.values():
+        return "open"
+    named = [protocol for protocol, fits in likely.items() if fits]
+    return {0: "neither", 2: "both"}.get(len(named)) or named[0]
+
+
+def choices(study: Study) -> Finding:
+    rows, said = [], []
+    for choice in study.choices(GRIDS):
+        grid = choice.grid
+        if not choice.complete:
+            rows.append((grid.benchmark, grid.method, f"{grid.published:g}", "–", "–", "–", "–", "–"))
+            continue
+        n = min(map(len, choice.runs.values()))
+        tested = ", ".join(f"{value:g}: {choice.test_accuracy(value):.2f}" for value in grid.values)
+        chosen = (f"{choice.by_test:g}", f"{choice.by_held_out:g}", f"{choice.worth:+.2f}")
+        rows.append((grid.benchmark, grid.method, f"{grid.published:g}", tested, *chosen, str(n)))
+        said.append(
+            f"{grid.benchmark}, {grid.method}: the test set chooses λ {choice.by_test:g}, held-out data"
+            f" {choice.by_held_out:g}; that was worth {choice.worth:+.2f} points (n {n})."
+        )
+    header = ("benchmark", "method", "published λ", "test % by λ", "by test", "by held-out", "worth, points", "n")
+    return Finding("What was choosing λ on the test set worth?", said, header, rows)
+
+
+def gates(study: Study) -> Finding:
+    rows, said = [], []
+    arms = (("test set, the paper's", "cifar/mgp/augmented"), ("held-out data", "cifar/mgp/held-out"))
+    known = PUBLISHED["cifar/mgp"]
+    if study.data is None and known.epochs_per_task is not None:
+        rows.append(
+            (
+                "published",
+                "1",
+                *map(str, known.epochs_per_task),
+                str(sum(known.epochs_per_task)),
+                f"{known.curve[-1]:.2f}",
+            )
+        )
+    found = {}
+    for label, arm in arms:
+        runs = study.of(arm)
+        if runs:
+            found[label] = runs
+            per_task = zip(*(r.epochs_per_task for r in runs.values()), strict=True)
+            means = [f"{fmean(epochs):.1f}" for epochs in per_task]
+            total = estimate([float(r.epochs) for r in runs.values()])
+            rows.append((label, str(len(runs)), *means, spread(total), spread(_accuracy(runs))))
+    if len(found) == len(arms):
+        test, held_out = found.values()
+        epochs = paired_difference(
+            {s: float(r.epochs) for s, r in held_out.items()}, {s: float(r.epochs) for s, r in test.items()}
+        )
+        said.append(
+            f"With the gate on held-out data MGP trains {spread(epochs, '+')} epochs and gains"
+            f" {spread(_difference(held_out, test), '+')} points against the gate on the test set (paired)."
+        )
+    tasks = max((len(row) - 4 for row in rows), default=0)
+    header = ("gate", "n", *(f"task {i}" for i in range(1, tasks + 1)), "epochs", "final accuracy %")
+    return Finding("Mastery-gated progression: does the gate's data matter?", said, header, rows)

@@ -1,0 +1,167 @@
+"""What is kept of many runs: each result without what can be computed again, all in one JSON file.
+
+A run that probed after every epoch also holds what any other schedule would have made of it: the probe leaves no trace
+in the training, and what it finds at an epoch does not depend on the probes before. `dense` is that run, `seen_by` the
+record another schedule would have left, to the last bit (`tests/experiments/test_record.py`).
+"""
+
+import dataclasses
+import functools
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, get_type_hints
+
+import tfcsr
+from tfcsr.errors import OutputError, SpecError
+from tfcsr.experiments.folder import read_results
+from tfcsr.experiments.result import Result, is_kind, shortened
+from tfcsr.files import read_json, write_bytes, writing
+from tfcsr.spec import NOT_IDENTITY, RunSpec
+
+# The same run on another machine, or with other arithmetic, answers the same question.
+MACHINE = ("device", "precision", "deterministic", "threads", *NOT_IDENTITY)
+
+
+@dataclass(frozen=True)
+class Record:
+    accuracy_after_task: list[float]
+    held_out_accuracy: float | None
+    replay_batches: int
+    optimizer_steps: int
+    epochs_per_task: list[int]
+    probes: list[list[float]]  # task, epoch, recall
+    seconds: float
+    collapsed: int | None
+    weights_sha256: str
+    spec: dict[str, Any]
+    environment: dict[str, Any]
+
+    @classmethod
+    def of(cls, result: Result) -> Self:
+        kept = {f.name: getattr(result, f.name) for f in dataclasses.fields(cls)}
+        return cls(**kept | {"probes": [[p["task"], p["epoch"], p["recall"]] for p in result.probes]})
+
+    @classmethod
+    def from_dict(cls, values: Any, source: str) -> Self:
+        kinds = _kinds()
+        if not isinstance(values, dict) or values.keys() != kinds.keys():
+            raise OutputError(f"{source} is not a record of this version of tfcsr")
+        for name, kind in kinds.items():
+            if not is_kind(values[name], kind):
+                raise OutputError(f"{source} is damaged: {name} is {shortened(values[name])}")
+        record = cls(**values)
+        tasks = len(record.accuracy_after_task)
+        if tasks == 0 or len(record.epochs_per_task) != tasks or any(len(p) != 3 for p in record.probes):
+            raise OutputError(f"{source} is damaged: not everything in it is of {tasks} tasks")
+        return record
+
+    @functools.cached_property
+    def run_spec(self) -> RunSpec:
+        return RunSpec.from_dict(self.spec)
+
+    @property
+    def final_accuracy(self) -> float:
+        return self.accuracy_after_task[-1]
+
+    @property
+    def memory_checks(self) -> int:
+        return len(self.probes)
+
+    @property
+    def epochs(self) -> int:
+        return sum(self.epochs_per_task)
+
+    def value(self, quantity: str) -> float:
+        return float(getattr(self, quantity))
+
+    def seen_by(self, spec: RunSpec) -> Self:
+        """The record of this spec's run, read off this one, which is that of `dense(spec)`."""
+        found = {(int(task), int(epoch)): recall for task, epoch, recall in self.probes}
+        probes: list[list[float]] = []
+        if spec.method == "tfcsr":
+            schedule = spec.recall_schedule()
+            for task, epochs in enumerate(self.epochs_per_task, start=1):
+                state = schedule.start()
+                while state.next_epoch <= epochs:
+                    recall = found[task, state.next_epoch]
+                    probes.append([task, state.next_epoch, recall])
+                    state, _ = schedule.review(state, recall)
+        machine = {name: self.spec[name] for name in MACHINE}
+        return dataclasses.replace(self, probes=probes, spec=spec.to_dict() | machine)
+
+
+@functools.cache
+def _kinds() -> dict[str, Any]:
+    return get_type_hints(Record)
+
+
+def dense(spec: RunSpec) -> RunSpec:
+    """The run that holds this one, and those of every other schedule: TFC-SR with a probe after every epoch."""
+    if spec.method not in ("er", "tfcsr") or spec.probe_mode not in ("eval", "none"):
+        return spec
+    fields = {"method": "tfcsr", "probe_mode": "eval", "schedule": "fixed", "initial_gap": 1.0, "gap_multiplier": 1.0}
+    return spec.replace(**fields, mastery_threshold=0.0)
+
+
+def question(spec: RunSpec) -> tuple[tuple[str, Any], ...]:
+    """What a run answers, whichever machine it ran on."""
+    return tuple((name, value) for name, value in vars(spec).items() if name not in MACHINE)
+
+
+@dataclass
+class Records:
+    """Many runs, and the sittings in which they were made."""
+
+    runs: list[Record] = field(default_factory=list)
+    sessions: list[dict[str, Any]] = field(default_factory=list)
+
+    def merge(self, other: "Records") -> None:
+        """What is known already stays as it is."""
+        known = {question(record.run_spec) for record in self.runs}
+        self.runs += [record for record in other.runs if question(record.run_spec) not in known]
+        self.sessions += [session for session in other.sessions if session not in self.sessions]
+
+    def write(self, path: Path) -> None:
+        """One run a line, so that a change shows as one; machines, which many share, once."""
+        machines: list[dict[str, Any]] = []
+
+        def number(machine: dict[str, Any]) -> int:
+            if machine not in machines:
+                machines.append(machine)
+            return machines.index(machine)
+
+        lines = []
+        for record in sorted(self.runs, key=lambda r: (r.spec["benchmark"], r.run_spec.name())):
+            values = dataclasses.asdict(record)
+            # Where data and results lay on some machine is nobody's business.
+            values["spec"] = {name: value for name, value in record.spec.items() if name not in ("data_dir", "out")}
+            values["environment"] = number(record.environment)
+            lines.append(json.dumps(values, allow_nan=False, separators=(",", ":")))
+        sessions = [session | {"machine": number(session["machine"])} for session in self.sessions]
+        head = json.dumps({"tfcsr": tfcsr.__version__, "machines": machines, "sessions": sessions}, indent=1)[:-2]
+        with writing(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, (head + ',\n "runs": [\n' + ",\n".join(lines) + "\n]}\n").encode())
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """From a file of records, or from a folder of runs."""
+        if path.is_dir():
+            return cls([Record.of(result) for result in read_results(path)])
+        values = read_json(path)
+        try:
+            machines = values["machines"]
+            sessions = [session | {"machine": machines[session["machine"]]} for session in values["sessions"]]
+            if not all(is_kind(session.get(n), k) for session in sessions for n, k in _SESSION.items()):
+                raise TypeError("a session is not one")
+            entries = [entry | {"environment": machines[entry["environment"]]} for entry in values["runs"]]
+            records = [Record.from_dict(entry, f"run {i} in {path}") for i, entry in enumerate(entries, start=1)]
+            # A spec comes back whole, fields that are newer than the file at their defaults; and is checked.
+            whole = [dataclasses.replace(r, spec=RunSpec.from_dict(r.spec).to_dict()) for r in records]
+        except (TypeError, KeyError, IndexError, SpecError) as error:
+            raise OutputError(f"{path} does not hold results of tfcsr: {error}") from None
+        return cls(whole, sessions)
+
+
+_SESSION = {"command": str, "date": str, "runs": int, "seconds": float, "machine": dict}

@@ -1,0 +1,399 @@
+"""The paper again: which runs its targets need, which of them there are, and what they say about what was published."""
+
+import functools
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import fmean, median, stdev
+from typing import Any
+
+from tfcsr.data.benchmarks import BENCHMARKS
+from tfcsr.errors import SpecError, TfcsrError
+from tfcsr.experiments.paper import ARMS, CIFAR, GRIDS, GROUPS, MNIST, NAMES, TARGETS, Grid, Row, Target, audit_arms
+from tfcsr.experiments.record import Record, Records, dense, question
+from tfcsr.experiments.result import Result
+from tfcsr.experiments.statistics import Estimate, estimate, fit_probability, prediction_interval
+from tfcsr.experiments.stop import Stop
+from tfcsr.spec import RunSpec
+
+Watcher = Callable[[RunSpec, Any], None]
+
+# `together.MOST_AT_ONCE`, which is not imported here: it would bring torch along.
+MOST_AT_ONCE = 8
+
+
+def chosen(names: Iterable[str]) -> list[str]:
+    """The targets meant by these names, groups opened, each once, in the paper's order; the audit last."""
+    wanted: set[str] = set()
+    for name in names:
+        if name not in NAMES:
+            raise SpecError(f"unknown target {name!r}: use one of {', '.join(NAMES)}")
+        wanted |= set(GROUPS.get(name, (name,)))
+    return [name for name in (*TARGETS, "audit") if name in wanted]
+
+
+def arms_of(targets: Iterable[str]) -> list[str]:
+    names = [arm for name in targets for arm in (audit_arms() if name == "audit" else TARGETS[name].arms())]
+    return list(dict.fromkeys(names))
+
+
+class Study:
+    """The targets, the data they run on, and the records there are."""
+
+    def __init__(self, targets: Sequence[str], seeds: Sequence[int], data: str | None, records: Records) -> None:
+        self.targets = chosen(targets)
+        self.seeds = list(seeds)
+        self.data = data
+        self.records = records
+        self._by_question = {question(record.run_spec): record for record in reversed(records.runs)}
+
+    def specs(self, arm: str) -> dict[int, tuple[RunSpec, RunSpec]]:
+        """By seed, the arm's run and the one that holds it."""
+        entry = ARMS[arm]
+        seeds = self.seeds[: entry.most_seeds]
+        specs = {seed: entry.spec(seed, self.data) for seed in seeds}
+        return {seed: (spec, spec if entry.alone else dense(spec)) for seed, spec in specs.items()}
+
+    def plan(self) -> list[RunSpec]:
+        """Every run the targets need, each once: tables and figures first, then what only the audit asks for; a seed's
+        after the other's, so that what is there can be paired.
+        """
+        runs: list[RunSpec] = []
+        for targets in ([name for name in self.targets if name != "audit"], self.targets):
+            arms = [self.specs(name) for name in arms_of(targets)]
+            runs += [arm[seed][1] for seed in self.seeds for arm in arms if seed in arm]
+        return list({question(spec): spec for spec in runs}.values())
+
+    def missing(self, benchmark: str | None = None) -> list[RunSpec]:
+        """What has yet to run; of one benchmark, or of all."""
+        specs = [spec for spec in self.plan() if benchmark in (None, spec.benchmark)]
+        return [spec for spec in specs if question(spec) not in self._by_question]
+
+    def add(self, record: Record) -> None:
+        if question(record.run_spec) not in self._by_question:
+            self.records.runs.append(record)
+            self._by_question[question(record.run_spec)] = record
+
+    def of(self, arm: str) -> dict[int, Record]:
+        """The records of an arm by seed, as far as there are any."""
+        found = {}
+        for seed, (spec, holder) in self.specs(arm).items():
+            record = self._by_question.get(question(holder))
+            if record is not None:
+                found[seed] = record if holder is spec else record.seen_by(spec)
+        return found
+
+    def name(self, spec: RunSpec) -> str:
+        """What the paper's layout calls this run: the first arm it serves."""
+        return f"{self._arm_of[question(spec)]} seed {spec.seed}"
+
+    @functools.cached_property
+    def _arm_of(self) -> dict[Any, str]:
+        arms = reversed(arms_of(self.targets))
+        return {question(holder): arm for arm in arms for _, holder in self.specs(arm).values()}
+
+    def published(self, row: Row) -> Any:
+        """Only the paper's own data can be held against its numbers."""
+        return row.value if self.data is None else None
+
+    def lines(self, target: Target) -> list["Line"]:
+        return [
+            Line(row.label, row.arm, quantity, None if known is None else known.value(quantity), self.of(row.arm))
+            for row in (*target.rows, *target.more)
+            for known in [self.published(row)]
+            for quantity in target.quantities
+        ]
+
+    def curves(self, target: Target) -> list["Curve"]:
+        rows = [(row, self.of(row.arm)) for row in target.rows]
+        return [
+            Curve(row, getattr(self.published(row), "curve", None), [r.accuracy_after_task for r in runs.values()])
+            for row, runs in rows
+        ]
+
+    def choices(self, names: Iterable[str]) -> list["Choice"]:
+        return [
+            Choice(GRIDS[name], {v: list(self.of(GRIDS[name].arm(v)).values()) for v in GRIDS[name].values})
+            for name in names
+        ]
+
+
+def verdict(published: float | None, values: Sequence[float]) -> str:
+    """A published single run is consistent when it lies in the 95 % prediction interval of ours."""
+    if published is None:
+        return ""
+    interval = prediction_interval(values)
+    if interval is None:
+        return "open: one run has no interval" if values else "open: no runs"
+    # Published with two decimals; a count that never varies has an interval of one point.
+    low, high = interval
+    return "consistent" if low - 0.005 <= published <= high + 0.005 else "not consistent"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One quantity of one row: what was published, and ours."""
+
+    label: str
+    arm: str
+    quantity: str
+    published: float | None
+    runs: dict[int, Record]
+
+    @property
+    def values(self) -> list[float]:
+        return [record.value(self.quantity) for record in self.runs.values()]
+
+    @property
+    def estimate(self) -> Estimate | None:
+        return estimate(self.values) if self.runs else None
+
+    @property
+    def deviation(self) -> float | None:
+        return stdev(self.values) if len(self.runs) > 1 else None
+
+    @property
+    def verdict(self) -> str:
+        return verdict(self.published, self.values)
+
+    @property
+    def collapsed(self) -> int:
+        return sum(record.collapsed is not None for record in self.runs.values())
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Accuracy after each task: the published curve, and ours with its bands."""
+
+    row: Row
+    published: tuple[float, ...] | None
+    runs: list[list[float]]
+
+    @property
+    def points(self) -> list[Estimate]:
+        return [estimate(values) for values in zip(*self.runs, strict=True)]
+
+    @property
+    def inside(self) -> int | None:
+        """How many of the published points lie in our prediction intervals."""
+        if self.published is None or len(self.runs) < 2:
+            return None
+        columns = zip(*self.runs, strict=True)
+        return sum(verdict(p, column) == "consistent" for p, column in zip(self.published, columns, strict=True))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A setting chosen on the test set, as the paper did, and the same choice on held-out training data."""
+
+    grid: Grid
+    runs: dict[float, list[Record]]
+
+    @property
+    def complete(self) -> bool:
+        return all(self.runs.values())
+
+    def test_accuracy(self, value: float) -> float:
+        return fmean(record.final_accuracy for record in self.runs[value])
+
+    def held_out_accuracy(self, value: float) -> float:
+        return fmean(record.held_out_accuracy or 0.0 for record in self.runs[value])
+
+    @property
+    def by_test(self) -> float:
+        return max(self.runs, key=self.test_accuracy)
+
+    @property
+    def by_held_out(self) -> float:
+        return max(self.runs, key=self.held_out_accuracy)
+
+    @property
+    def worth(self) -> float:
+        """By how many points of test accuracy looking at the test set was better."""
+        return self.test_accuracy(self.by_test) - self.test_accuracy(self.by_held_out)
+
+
+def fits(published: float, runs: dict[int, Record], value: Callable[[Record], float]) -> float | None:
+    return fit_probability(published, [value(record) for record in runs.values()])
+
+
+def reproduce(
+    targets: Sequence[str],
+    *,
+    seeds: int | Sequence[int] = 5,
+    out: str | Path,
+    data: str | None = None,
+    also: Iterable[str | Path] = (),
+    benchmark: str | None = None,
+    workers: int = 0,
+    device: str = "auto",
+    data_dir: str | None = None,
+    command: str = "",
+    watcher: Watcher = lambda spec, news: None,
+    stop: Stop | None = None,
+) -> tuple[Study, dict[str, str]]:
+    """Run what the targets need and is not yet known, of one benchmark or of all, and keep the records in
+    `out/results.json`. Returns the study and the errors of runs that failed.
+
+    Known are the runs in that file, complete ones in `out/runs`, and those in the files and folders of `also`.
+    """
+    out = Path(out)
+    study = open_study(targets, seeds=seeds, out=out, data=data, also=also)
+    errors: dict[str, str] = {}
+    missing = study.missing(benchmark)
+    try:
+        if missing:
+            with _session(study, command) as session:
+                errors = _run(study, missing, session, out, workers, device, data_dir, watcher, stop)
+    finally:
+        if study.records.runs:
+            study.records.write(out / "results.json")
+    return study, errors
+
+
+def open_study(
+    targets: Sequence[str],
+    *,
+    seeds: int | Sequence[int] = 5,
+    out: str | Path,
+    data: str | None = None,
+    also: Iterable[str | Path] = (),
+) -> Study:
+    """What there is, without running anything."""
+    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise SpecError(f"seeds {numbers} must be at least one, each once")
+    if data is not None and data not in BENCHMARKS.names():
+        raise SpecError(f"unknown data {data!r}: use one of {', '.join(BENCHMARKS.names())}")
+    records = Records()
+    out = Path(out)
+    if out.exists() and not out.is_dir():
+        raise SpecError(f"out {out} is not a folder: choose another --out")
+    for path in also:
+        if not Path(path).exists():
+            raise SpecError(f"also {path}: there is nothing; give a results.json, or a folder of runs")
+    for source in (out / "results.json", out / "runs", *map(Path, also)):
+        if source.exists():
+            records.merge(Records.read(source))
+    return Study(targets, numbers, data, records)
+
+
+# Examples of each task, and seconds a step takes on an H200 with several runs beside each other (docs/speed.md).
+EXAMPLES = {MNIST: [12_000] * 5, CIFAR: [5_000] * 10}
+GPU_SECONDS = {"resnet18": 0.0013}
+OTHER_GPU_SECONDS = 0.0004
+
+
+def expected_steps(spec: RunSpec) -> int:
+    """How many steps a run takes; mastery-gated, at most."""
+    sizes = EXAMPLES.get(spec.benchmark)
+    if sizes is None:
+        per_class = Counter(BENCHMARKS.get(spec.benchmark).load(spec.data_dir).train_y.tolist())
+        sizes = [-(-sum(per_class.values()) // spec.tasks)] * spec.tasks
+    epochs = spec.max_epochs if spec.method == "mgp" else spec.epochs
+    return epochs * sum(-(-size // spec.batch_size) for size in sizes)
+
+
+def expected_seconds(study: Study, specs: Sequence[RunSpec], device: str, workers: int) -> tuple[float, str]:
+    """How long these runs should take together on this machine, and by what that is judged."""
+    from tfcsr.experiments.machine import cores, on_this_machine
+
+    here = [on_this_machine(spec.replace(device=device), threads=1) for spec in specs]
+    on_cpu = all(spec.device == "cpu" for spec in here)
+    at_once = min(len(here), workers or (cores() if on_cpu else MOST_AT_ONCE))
+    total, sources = 0.0, set()
+    rates: dict[str, float] = {}
+    for spec in here:
+        if spec.model not in rates:
+            like = [r for r in study.records.runs if (r.spec["model"], r.spec["device"]) == (spec.model, spec.device)]
+            if like:
+                rates[spec.model] = median(r.seconds / r.optimizer_steps for r in like) / at_once
+                sources.add("finished runs")
+            elif on_cpu:
+                rates[spec.model] = seconds_a_step(spec) / at_once
+                sources.add("a few steps here")
+            else:
+                rates[spec.model] = GPU_SECONDS.get(spec.model, OTHER_GPU_SECONDS)
+                sources.add("an H200")
+        total += expected_steps(spec) * rates[spec.model]
+    return total, " and ".join(sorted(sources))
+
+
+def seconds_a_step(spec: RunSpec) -> float:
+    """Measured on this CPU with random images."""
+    import torch
+
+    from tfcsr.experiments.machine import settings
+    from tfcsr.training.loop import build_model
+
+    shape = (3, 32, 32) if spec.benchmark == CIFAR else (1, 28, 28) if spec.benchmark == MNIST else None
+    if shape is None:
+        shape = BENCHMARKS.get(spec.benchmark).load(spec.data_dir).train_x.shape[1:]
+    with settings(spec):
+        model = build_model(spec, shape, BENCHMARKS.get(spec.benchmark).classes)
+        optimizer = torch.optim.Adam(model.parameters(), fused=True)
+        x = torch.rand(spec.batch_size, *shape).contiguous(memory_format=torch.channels_last)
+        times = []
+        for _ in range(4):
+            started = time.perf_counter()
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(model(x), torch.zeros(len(x), dtype=torch.int64)).backward()
+            optimizer.step()
+            times.append(time.perf_counter() - started)
+        return min(times)
+
+
+@dataclass
+class Session:
+    """One sitting: which command, when, on what, for how long, and how many runs it finished."""
+
+    command: str
+    date: str
+    runs: int = 0
+    seconds: float = 0.0
+    machine: dict[str, Any] = field(default_factory=dict)
+
+
+@contextmanager
+def _session(study: Study, command: str) -> Any:
+    session, started = Session(command, datetime.now(UTC).date().isoformat()), time.monotonic()
+    try:
+        yield session
+    finally:
+        session.seconds = round(time.monotonic() - started, 1)
+        if session.runs:
+            study.records.sessions.append(vars(session))
+
+
+def _run(
+    study: Study,
+    missing: list[RunSpec],
+    session: Session,
+    out: Path,
+    workers: int,
+    device: str,
+    data_dir: str | None,
+    watcher: Watcher,
+    stop: Stop | None,
+) -> dict[str, str]:
+    from tfcsr.experiments.compare import execute
+    from tfcsr.experiments.machine import on_this_machine
+
+    for benchmark in {spec.benchmark for spec in missing}:
+        BENCHMARKS.get(benchmark).load(data_dir)  # data that cannot be read is refused here, once
+    specs = [on_this_machine(spec.replace(device=device, data_dir=data_dir), threads=1) for spec in missing]
+    specs = [spec.replace(out=str(out / "runs" / spec.name())) for spec in specs]
+
+    def tell(spec: RunSpec, news: Any) -> None:
+        if isinstance(news, Result):
+            study.add(Record.of(news))
+            session.runs += 1
+            session.machine = news.environment
+        watcher(spec, news)
+
+    outcome = execute(specs, workers, tell, stop)
+    return {spec.name(): str(e) for spec, e in zip(specs, outcome, strict=True) if isinstance(e, TfcsrError)}
