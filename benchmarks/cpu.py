@@ -101,7 +101,9 @@ def one_run(threads: int, repetitions: int) -> list[Row]:
 
 
 def grid(repetitions: int, runs: int, **fields: object) -> list[Row]:
-    """The same runs one after another with all threads, and as many single-threaded at once as there are cores."""
+    """The same runs one after another with one thread and with all, and as many single-threaded at once as there are
+    cores. The last can beat the second only by what threads fall short of their number.
+    """
     base = {"methods": "er", "seeds": runs, "device": "cpu", **fields}
     where = f"{runs} runs of {fields['benchmark']}"
 
@@ -109,13 +111,16 @@ def grid(repetitions: int, runs: int, **fields: object) -> list[Row]:
         return lambda: seconds(lambda: tfcsr.compare(**base, **how) and None)  # type: ignore[arg-type]
 
     subjects = {
+        f"{where}, one after another with 1 thread": take(workers=1, threads=1),
         f"{where}, one after another with {cores()} threads": take(workers=1, threads=cores()),
         f"{where}, {cores()} processes with 1 thread": take(workers=cores(), threads=1),
     }
     found = interleaved(subjects, repetitions)
-    one, many = found.values()
+    single, threaded, many = found.values()
     rows: list[Row] = [{"what": f"{name}: s", **summary(values)} for name, values in found.items()]
-    return [*rows, {"what": f"one after another / processes, {fields['benchmark']}", **ratio(one, many)}]
+    for name, values in (("1 thread", single), (f"{cores()} threads", threaded)):
+        rows.append({"what": f"one after another with {name} / processes, {where}", **ratio(values, many)})
+    return rows
 
 
 def starting(repetitions: int) -> list[Row]:

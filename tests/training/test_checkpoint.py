@@ -60,6 +60,7 @@ def test_the_state_of_a_training_comes_back_as_it_was(there, method):
     assert same(again(there).load().state, saved[-1])
 
 
+@pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 def test_what_was_on_the_gpu_comes_back_there(tmp_path):
     state = {"gpu": STATE["channels_last"].cuda(), "cpu": torch.arange(3, dtype=torch.uint8)}

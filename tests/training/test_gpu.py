@@ -9,6 +9,7 @@ from tests.conftest import make_spec, make_training, striped_dataset
 import tfcsr
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.experiments.machine import settings
+from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.methods import METHODS
 from tfcsr.training.step import CapturedSteps, PlainSteps
 
@@ -67,6 +68,21 @@ def test_a_deterministic_run_beside_others_equals_the_same_run_alone(model):
     for result in together.results:
         alone = final(method=result.spec["method"], seed=result.spec["seed"], model=model, deterministic=True, epochs=3)
         assert alone.weights_sha256 == result.weights_sha256
+
+
+@pytest.mark.parametrize("method", ["er", "ewc", "si", "tfcsr", "tfcsr-spaced", "mgp"])
+def test_a_stopped_run_goes_on_to_the_same_bits(method, tmp_path):
+    fields = {"method": method, "deterministic": True, "max_epochs": 4, "checkpoint_every": 1}
+    whole = final(**fields)
+    stop = Stop()
+
+    def in_the_second_task(event):
+        if event["event"] == "epoch_finished" and event["task"] == 2 and event["epoch"] == 2:
+            stop.request()
+
+    with pytest.raises(Interrupted):
+        tfcsr.run(tfcsr.RunSpec(**SETTINGS, **fields, out=str(tmp_path / "run")), [in_the_second_task], stop)
+    assert tfcsr.resume(tmp_path / "run").weights_sha256 == whole.weights_sha256
 
 
 def test_precisions_are_recorded():

@@ -79,7 +79,7 @@ class Record:
         """The record of this spec's run, read off this one, which is that of `dense(spec)`."""
         found = {(int(task), int(epoch)): recall for task, epoch, recall in self.probes}
         probes: list[list[float]] = []
-        if spec.method == "tfcsr":
+        if spec.method == "tfcsr" and spec.probe_mode == "eval":
             schedule = spec.recall_schedule()
             for task, epochs in enumerate(self.epochs_per_task, start=1):
                 state = schedule.start()

@@ -106,6 +106,8 @@ class Study:
             for row in (*target.rows, *target.more)
             for known in [self.published(row)]
             for quantity in target.quantities
+            # How long a run was is of interest where the method decides it.
+            if quantity != "epochs" or (row.value is not None and row.value.epochs_per_task is not None)
         ]
 
     def curves(self, target: Target) -> list["Curve"]:

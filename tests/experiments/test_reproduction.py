@@ -1,0 +1,277 @@
+"""Reproducing the paper on tiny data: what runs, what is shared, what is kept, and what is said of it."""
+
+import dataclasses
+import json
+import math
+import statistics
+
+import pytest
+import torch
+from scipy import stats
+
+from tests.conftest import make_spec
+from tfcsr.errors import OutputError, SpecError
+from tfcsr.experiments import reproduction
+from tfcsr.experiments.audit import audit, two_protocols
+from tfcsr.experiments.paper import ARMS, PUBLISHED, TARGETS
+from tfcsr.experiments.record import Record, Records, dense, question
+from tfcsr.experiments.reproduction import Choice, Study, open_study, reproduce, verdict
+from tfcsr.experiments.result import Result
+from tfcsr.experiments.run import run
+from tfcsr.experiments.statistics import fit_probability, prediction_interval
+from tfcsr.experiments.stop import Interrupted, Stop
+from tfcsr.models import MODELS
+from tfcsr.spec import RunSpec
+
+
+def tiny(targets, out, seeds=2, **more):
+    return reproduce(targets, seeds=seeds, out=out, data="tiny", device="cpu", workers=1, **more)
+
+
+def test_prediction_interval_and_probability_agree_with_scipy():
+    values = [12.1, 13.4, 11.9, 13.0, 12.6]
+    n, mean, s = 5, statistics.fmean(values), statistics.stdev(values)
+    spread = s * math.sqrt(1 + 1 / n)
+    assert prediction_interval(values) == pytest.approx(stats.t.interval(0.95, n - 1, mean, spread))
+    for value in (7.4, 12.0, 13.17):
+        expected = 2 * stats.t.sf(abs(value - mean) / spread, n - 1)
+        assert fit_probability(value, values) == pytest.approx(expected)
+    assert prediction_interval([1.0]) is None
+    assert fit_probability(3.0, [3.0, 3.0]) == 1.0
+    assert fit_probability(3.1, [3.0, 3.0]) == 0.0
+
+
+def test_the_rule_of_the_verdict():
+    values = [12.1, 13.4, 11.9, 13.0, 12.6]
+    low, high = prediction_interval(values)
+    assert verdict(high, values) == verdict(low, values) == "consistent"
+    assert verdict(high + 0.01, values) == verdict(low - 0.01, values) == "not consistent"
+    assert verdict(None, values) == ""
+    assert verdict(12.0, [12.0]).startswith("open")
+    assert verdict(12.0, []).startswith("open")
+    assert verdict(15_800, [15_800.0] * 3) == "consistent"  # a count that never varies
+    assert verdict(15_799, [15_800.0] * 3) == "not consistent"
+
+
+def test_the_verdict_and_the_probability_are_one_rule():
+    values = [12.1, 13.4, 11.9, 13.0, 12.6]
+    for published in (7.4, 10.5, 10.9, 11.0, 12.6, 14.0, 14.5, 20.0):
+        assert (verdict(published, values) == "consistent") == (fit_probability(published, values) >= 0.05)
+
+
+def test_runs_shared_between_targets_run_once(tmp_path):
+    begun = []
+    watcher = lambda spec, news: begun.append(spec.key()) if isinstance(news, Result) else None  # noqa: E731
+    study, errors = tiny(["table-a1", "fig-a1", "table3"], tmp_path, watcher=watcher)
+    assert not errors
+    assert len(begun) == len(set(begun)) == 2 * 3
+    assert len(study.records.runs) == 6
+    checks = {line.label: line.values for line in study.lines(TARGETS["table-a1"]) if line.quantity == "memory_checks"}
+    assert checks["threshold 99 %"] >= checks["threshold 10 %"]
+    accuracies = {tuple(line.values) for line in study.lines(TARGETS["table-a1"]) if line.quantity == "final_accuracy"}
+    assert len(accuracies) == 1  # one training, seven schedules
+
+
+def test_each_threshold_is_what_its_own_run_would_have_given(tmp_path):
+    study, _ = tiny(["table-a1"], tmp_path, seeds=1)
+    for threshold in (10, 99):
+        alone = Record.of(
+            run(ARMS[f"cifar/threshold-{threshold}/augmented"].spec(0, "tiny").replace(device="cpu", threads=1))
+        )
+        (read_off,) = study.of(f"cifar/threshold-{threshold}/augmented").values()
+        assert (read_off.probes, read_off.weights_sha256) == (alone.probes, alone.weights_sha256)
+
+
+def test_complete_runs_are_not_run_again(tmp_path):
+    tiny(["fig-b1"], tmp_path / "first")
+
+    def refuse(spec, news):
+        raise AssertionError(spec.name())
+
+    study, _ = tiny(["fig-b1"], tmp_path / "first", watcher=refuse)
+    assert not study.missing()
+    # Its records alone are enough, also elsewhere.
+    study, _ = tiny(["fig-b1"], tmp_path / "second", also=[tmp_path / "first" / "results.json"], watcher=refuse)
+    assert len(study.records.runs) == 2 * 4
+    study, _ = tiny(["fig-b1"], tmp_path / "third", also=[tmp_path / "first" / "runs"], watcher=refuse)
+    assert len(study.records.runs) == 2 * 4
+
+
+def test_an_interrupted_reproduction_goes_on_where_it_stopped(tmp_path):
+    stop, done = Stop(), []
+
+    def after_three(spec, news):
+        if isinstance(news, Result):
+            done.append(spec.key())
+            if len(done) == 3:
+                stop.request()
+
+    with pytest.raises(Interrupted):
+        tiny(["fig1"], tmp_path, watcher=after_three, stop=stop)
+    kept = Records.read(tmp_path / "results.json")
+    assert len(kept.runs) == 3
+    assert [session["runs"] for session in kept.sessions] == [3]
+    study, _ = tiny(
+        ["fig1"], tmp_path, watcher=lambda spec, news: done.append(spec.key()) if isinstance(news, Result) else None
+    )
+    assert len(done) == len(set(done)) == 2 * 5
+    assert not study.missing()
+    assert [session["runs"] for session in study.records.sessions] == [3, 7]
+
+
+def test_only_one_benchmark_may_be_run(tmp_path):
+    study = open_study(["all"], seeds=1, out=tmp_path)
+    mnist, cifar = study.missing("split-mnist"), study.missing("split-cifar100")
+    assert {spec.benchmark for spec in mnist} == {"split-mnist"}
+    assert len(mnist) + len(cifar) == len(study.missing()) == len(study.plan())
+
+
+class NotANumber(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x.flatten(1)) * (float("nan") if self.training else 1.0)
+
+
+def test_a_failed_run_is_said_and_the_others_are_kept(tmp_path, monkeypatch):
+    MODELS.add("not-a-number")(lambda shape, classes: NotANumber())
+    arm = ARMS["mnist/ewc"]
+    broken = {**ARMS, "mnist/ewc": dataclasses.replace(arm, fields={**arm.fields, "model": "not-a-number"})}
+    monkeypatch.setattr(reproduction, "ARMS", broken)
+    study, errors = tiny(["fig1"], tmp_path, seeds=1)
+    assert len(errors) == 1
+    assert "ewc" in next(iter(errors))
+    assert len(study.records.runs) == 4
+    assert len(study.missing()) == 1
+
+
+def test_published_numbers_stand_only_beside_the_papers_data(tmp_path):
+    study, _ = tiny(["table2"], tmp_path, seeds=1)
+    assert all(line.published is None and line.verdict == "" for line in study.lines(TARGETS["table2"]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"targets": ["fig9"]}, "unknown target 'fig9'"),
+        ({"seeds": 0}, r"seeds \[\]"),
+        ({"seeds": [1, 1]}, "each once"),
+        ({"data": "nope"}, "unknown data 'nope': use one of"),
+        ({"also": ["nowhere.json"]}, "also nowhere.json: there is nothing"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_written(tmp_path, arguments, message):
+    with pytest.raises(SpecError, match=message):
+        open_study(**{"targets": ["fig1"], "out": tmp_path / "out"} | arguments)
+    assert not (tmp_path / "out").exists()
+
+
+def test_damaged_results_are_refused(tmp_path):
+    (tmp_path / "results.json").write_text(json.dumps({"runs": 3}))
+    with pytest.raises(OutputError, match=r"results\.json does not hold results"):
+        open_study(["fig1"], out=tmp_path)
+
+
+def invented(arm: str, seed: int, final: float, **fields) -> Record:
+    """A record as if that arm had been run on the paper's data."""
+    spec = ARMS[arm].spec(seed)
+    holder = spec if ARMS[arm].alone else dense(spec)
+    curve = [final + 10.0 * i for i in range(spec.tasks)][::-1]
+    probes = [[t, e, 100.0] for t in range(1, spec.tasks + 1) for e in range(1, spec.epochs + 1)]
+    values = {"replay_batches": 15_800, "optimizer_steps": 15_800, "epochs_per_task": [spec.epochs] * spec.tasks}
+    rest = {"held_out_accuracy": None, "seconds": 20.0, "collapsed": None, "weights_sha256": f"{arm} {seed}"}
+    environment = {"gpu": "a card", "torch": "2"}
+    probed = {"probes": probes if holder.method == "tfcsr" else []}
+    record = {"accuracy_after_task": curve, "spec": holder.to_dict(), "environment": environment}
+    return Record(**record | values | rest | probed | fields)
+
+
+def study_of(*records: Record, seeds: int = 5) -> Study:
+    return Study(["all"], range(seeds), None, Records(list(records)))
+
+
+def test_a_published_value_changed_by_hand_changes_its_verdict(monkeypatch):
+    finals = [13.0, 12.4, 13.9, 13.3, 12.9]
+    study = study_of(*(invented("cifar/tfcsr-1000/augmented", s, f) for s, f in enumerate(finals)))
+
+    def line():
+        return next(x for x in study.lines(TARGETS["table3"]) if x.label == "TFC-SR" and x.quantity == "final_accuracy")
+
+    assert (line().published, line().verdict) == (13.17, "consistent")
+    curve = PUBLISHED["cifar/tfcsr-1000"].curve
+    changed = dataclasses.replace(PUBLISHED["cifar/tfcsr-1000"], curve=(*curve[:-1], 20.0))
+    monkeypatch.setitem(PUBLISHED, "cifar/tfcsr-1000", changed)
+    assert (line().published, line().verdict) == (20.0, "not consistent")
+    checks = next(x for x in study.lines(TARGETS["table3"]) if x.label == "TFC-SR" and x.quantity == "memory_checks")
+    assert (checks.values, checks.verdict) == ([50.0] * 5, "consistent")
+
+
+def test_the_audit_finds_which_protocol_fits():
+    records = [invented("cifar/er-1000/plain", s, f) for s, f in enumerate([7.0, 7.3, 7.6, 7.8, 7.2])]
+    records += [invented("cifar/er-1000/augmented", s, f) for s, f in enumerate([13.0, 13.3, 13.6, 13.8, 13.2])]
+    # Whole curves like the published ones, so that only the end decides.
+    published = PUBLISHED["cifar/er-1000"].curve
+    records = [
+        dataclasses.replace(r, accuracy_after_task=[*published[:-1], r.accuracy_after_task[-1]]) for r in records
+    ]
+    finding = two_protocols(study_of(*records))
+    row = next(row for row in finding.rows if row[0] == "er-1000")
+    assert row[-1] == "plain"
+    assert row[3] == "< 0.001"
+    assert any("+6.00 ± 0.00 points" in sentence for sentence in finding.said)
+    assert any("+5.77" in sentence for sentence in finding.said)
+
+
+def test_the_audit_without_runs_says_nothing():
+    assert all(not finding.said for finding in audit(study_of()))
+
+
+def test_the_audit_notices_weights_that_differ():
+    alone = [invented(f"cifar/{m}/alone", 0, 13.0, weights_sha256=w) for m, w in (("er", "a"), ("tfcsr", "b"))]
+    finding = audit(study_of(*alone))[0]
+    assert finding.said == [
+        "In 0 of 1 pairs of runs, TFC-SR and ER with one seed ended in the same weights, bit for bit."
+    ]
+    assert finding.rows[0][-2:] == ("no", "–")
+
+
+def test_what_choosing_on_the_test_set_was_worth():
+    grid = reproduction.GRIDS["cifar/ewc"]
+    finals = {1e3: (6.0, 5.0), 1e4: (7.0, 4.0), 1e5: (5.5, 6.0)}
+    runs = {
+        value: [invented(grid.arm(value), 0, test, held_out_accuracy=held_out)]
+        for value, (test, held_out) in finals.items()
+    }
+    choice = Choice(grid, runs)
+    assert (choice.by_test, choice.by_held_out, choice.worth) == (1e4, 1e5, 1.5)
+    assert choice.complete
+    assert not Choice(grid, runs | {1e3: []}).complete
+
+
+def test_expected_steps_are_the_papers():
+    assert reproduction.expected_steps(ARMS["cifar/er-1000/plain"].spec(0)) == 15_800
+    assert reproduction.expected_steps(ARMS["cifar/mgp/plain"].spec(0)) == 39_500
+    spec = make_spec(method="er", epochs=2)
+    assert reproduction.expected_steps(spec) == 2 * 3 * 5  # 80 examples a task in batches of 16
+
+
+def test_expected_seconds_follow_finished_runs():
+    specs = [dense(ARMS["cifar/er-1000/plain"].spec(seed)) for seed in range(4)]
+    record = invented("cifar/tfcsr-1000/augmented", 0, 13.0, seconds=158.0)
+    spec = RunSpec.from_dict(record.spec).replace(device="cpu")
+    study = study_of(dataclasses.replace(record, spec=spec.to_dict()))
+    seconds, source = reproduction.expected_seconds(study, specs, "cpu", 2)
+    assert (seconds, source) == (pytest.approx(4 * 158 / 2), "finished runs")
+
+
+def test_arms_answer_different_questions():
+    """Two arms of one name apart would silently share their runs."""
+    seen: dict[object, str] = {}
+    same = {"threshold-10", "tfcsr-1000"}
+    for name, arm in ARMS.items():
+        key = (question(arm.spec(0)), arm.alone)
+        if key in seen:
+            assert {name.split("/")[1], seen[key].split("/")[1]} == same, (name, seen[key])
+        seen[key] = name
