@@ -86,12 +86,14 @@ def draw(study: Study, target: Target) -> Figure | None:
         draw_curves(axes, study.curves(target))
     else:
         draw_capacities(axes, study.lines(target), target)
-    axes.set_title(target.title, size=11)
+    axes.set_ylim(0, min(102.0, axes.get_ylim()[1]))
+    axes.set_title(target.title if study.data is None else f"{target.title}, on {study.data}", size=11)
     return figure
 
 
 def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
     tasks = 0
+    drawn: list[list[list[float]]] = []
     shades = [curve.row.label for curve in curves if curve.row.label not in COLOURS]
     for number, curve in enumerate(curves):
         colour = COLOURS.get(curve.row.label) or _shade(shades.index(curve.row.label), len(shades))
@@ -100,9 +102,15 @@ def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
             points = curve.points
             x = range(1, len(points) + 1)
             label = f"{curve.row.label} (n {len(curve.runs)})"
-            axes.plot(x, [p.mean for p in points], "-", color=colour, marker=marker, ms=4, lw=1.6, label=label)
-            low, high = ([_bound(p, end) for p in points] for end in ("low", "high"))
-            axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
+            # Thresholds share their runs: thick below thin, and one band, so that each can still be seen.
+            width = (
+                1.6 + 0.9 * (len(curves) - number - 1) if curve.runs in [c.runs for c in curves[number + 1 :]] else 1.6
+            )
+            axes.plot(x, [p.mean for p in points], "-", color=colour, marker=marker, ms=4, lw=width, label=label)
+            if curve.runs not in drawn:
+                low, high = ([_bound(p, end) for p in points] for end in ("low", "high"))
+                axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
+            drawn.append(curve.runs)
             tasks = max(tasks, len(points))
         if curve.published is not None:
             x = range(1, len(curve.published) + 1)
@@ -113,7 +121,6 @@ def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.set(
         xlabel="Number of tasks learned", ylabel="Average accuracy on all seen tasks (%)", xticks=range(1, tasks + 1)
     )
-    axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=8)
 
 
@@ -159,7 +166,6 @@ def draw_capacities(axes: Axes, lines: Sequence[Line], target: Target) -> None:
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.set(xlabel="Buffer capacity (log scale)", ylabel="Final average accuracy (%)")
-    axes.set_ylim(bottom=0)
     axes.legend(frameon=False, fontsize=8)
 
 
