@@ -3,7 +3,7 @@
 import functools
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,9 +21,6 @@ from tfcsr.experiments.stop import Stop
 from tfcsr.spec import RunSpec
 
 Watcher = Callable[[RunSpec, Any], None]
-
-# `together.MOST_AT_ONCE`, which is not imported here: it would bring torch along.
-MOST_AT_ONCE = 8
 
 
 def chosen(names: Iterable[str]) -> list[str]:
@@ -303,6 +300,7 @@ def expected_steps(spec: RunSpec) -> int:
 def expected_seconds(study: Study, specs: Sequence[RunSpec], device: str, workers: int) -> tuple[float, str]:
     """How long these runs should take together on this machine, and by what that is judged."""
     from tfcsr.experiments.machine import cores, on_this_machine
+    from tfcsr.experiments.together import MOST_AT_ONCE
 
     here = [on_this_machine(spec.replace(device=device), threads=1) for spec in specs]
     on_cpu = all(spec.device == "cpu" for spec in here)
@@ -361,7 +359,7 @@ class Session:
 
 
 @contextmanager
-def _session(study: Study, command: str) -> Any:
+def _session(study: Study, command: str) -> Iterator[Session]:
     session, started = Session(command, datetime.now(UTC).date().isoformat()), time.monotonic()
     try:
         yield session
