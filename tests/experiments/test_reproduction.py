@@ -11,7 +11,7 @@ from scipy import stats
 
 from tests.conftest import make_spec
 from tfcsr.errors import OutputError, SpecError
-from tfcsr.experiments import reproduction
+from tfcsr.experiments import expected, reproduction
 from tfcsr.experiments.audit import audit, two_protocols
 from tfcsr.experiments.paper import ARMS, PUBLISHED, TARGETS
 from tfcsr.experiments.record import Record, Records, dense, question
@@ -34,8 +34,8 @@ def test_prediction_interval_and_probability_agree_with_scipy():
     spread = s * math.sqrt(1 + 1 / n)
     assert prediction_interval(values) == pytest.approx(stats.t.interval(0.95, n - 1, mean, spread))
     for value in (7.4, 12.0, 13.17):
-        expected = 2 * stats.t.sf(abs(value - mean) / spread, n - 1)
-        assert fit_probability(value, values) == pytest.approx(expected)
+        tail = 2 * stats.t.sf(abs(value - mean) / spread, n - 1)
+        assert fit_probability(value, values) == pytest.approx(tail)
     assert prediction_interval([1.0]) is None
     assert fit_probability(3.0, [3.0, 3.0]) == 1.0
     assert fit_probability(3.1, [3.0, 3.0]) == 0.0
@@ -251,10 +251,10 @@ def test_what_choosing_on_the_test_set_was_worth():
 
 
 def test_expected_steps_are_the_papers():
-    assert reproduction.expected_steps(ARMS["cifar/er-1000/plain"].spec(0)) == 15_800
-    assert reproduction.expected_steps(ARMS["cifar/mgp/plain"].spec(0)) == 39_500
+    assert expected.expected_steps(ARMS["cifar/er-1000/plain"].spec(0)) == 15_800
+    assert expected.expected_steps(ARMS["cifar/mgp/plain"].spec(0)) == 39_500
     spec = make_spec(method="er", epochs=2)
-    assert reproduction.expected_steps(spec) == 2 * 3 * 5  # 80 examples a task in batches of 16
+    assert expected.expected_steps(spec) == 2 * 3 * 5  # 80 examples a task in batches of 16
 
 
 def test_expected_seconds_follow_finished_runs():
@@ -262,7 +262,7 @@ def test_expected_seconds_follow_finished_runs():
     record = invented("cifar/tfcsr-1000/augmented", 0, 13.0, seconds=158.0)
     spec = RunSpec.from_dict(record.spec).replace(device="cpu")
     study = study_of(dataclasses.replace(record, spec=spec.to_dict()))
-    seconds, source = reproduction.expected_seconds(study, specs, "cpu", 2)
+    seconds, source = expected.expected_seconds(study, specs, "cpu", 2)
     assert (seconds, source) == (pytest.approx(4 * 158 / 2), "finished runs")
 
 

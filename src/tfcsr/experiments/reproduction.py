@@ -2,18 +2,17 @@
 
 import functools
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import fmean, median, stdev
+from statistics import fmean, stdev
 from typing import Any
 
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import SpecError, TfcsrError
-from tfcsr.experiments.paper import ARMS, CIFAR, GRIDS, GROUPS, MNIST, NAMES, TARGETS, Grid, Row, Target, audit_arms
+from tfcsr.experiments.paper import ARMS, GRIDS, GROUPS, NAMES, TARGETS, Grid, Row, Target, audit_arms
 from tfcsr.experiments.record import Record, Records, dense, question
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate, estimate, fit_probability, prediction_interval
@@ -279,72 +278,6 @@ def open_study(
         if source.exists():
             records.merge(Records.read(source))
     return Study(targets, numbers, data, records)
-
-
-# Examples of each task, and seconds a step takes on an H200 with several runs beside each other (docs/speed.md).
-EXAMPLES = {MNIST: [12_000] * 5, CIFAR: [5_000] * 10}
-GPU_SECONDS = {"resnet18": 0.0013}
-OTHER_GPU_SECONDS = 0.0004
-
-
-def expected_steps(spec: RunSpec) -> int:
-    """How many steps a run takes; mastery-gated, at most."""
-    sizes = EXAMPLES.get(spec.benchmark)
-    if sizes is None:
-        per_class = Counter(BENCHMARKS.get(spec.benchmark).load(spec.data_dir).train_y.tolist())
-        sizes = [-(-sum(per_class.values()) // spec.tasks)] * spec.tasks
-    epochs = spec.max_epochs if spec.method == "mgp" else spec.epochs
-    return epochs * sum(-(-size // spec.batch_size) for size in sizes)
-
-
-def expected_seconds(study: Study, specs: Sequence[RunSpec], device: str, workers: int) -> tuple[float, str]:
-    """How long these runs should take together on this machine, and by what that is judged."""
-    from tfcsr.experiments.machine import cores, on_this_machine
-    from tfcsr.experiments.together import MOST_AT_ONCE
-
-    here = [on_this_machine(spec.replace(device=device), threads=1) for spec in specs]
-    on_cpu = all(spec.device == "cpu" for spec in here)
-    at_once = min(len(here), workers or (cores() if on_cpu else MOST_AT_ONCE))
-    total, sources = 0.0, set()
-    rates: dict[str, float] = {}
-    for spec in here:
-        if spec.model not in rates:
-            like = [r for r in study.records.runs if (r.spec["model"], r.spec["device"]) == (spec.model, spec.device)]
-            if like:
-                rates[spec.model] = median(r.seconds / r.optimizer_steps for r in like) / at_once
-                sources.add("finished runs")
-            elif on_cpu:
-                rates[spec.model] = seconds_a_step(spec) / at_once
-                sources.add("a few steps here")
-            else:
-                rates[spec.model] = GPU_SECONDS.get(spec.model, OTHER_GPU_SECONDS)
-                sources.add("an H200")
-        total += expected_steps(spec) * rates[spec.model]
-    return total, " and ".join(sorted(sources))
-
-
-def seconds_a_step(spec: RunSpec) -> float:
-    """Measured on this CPU with random images."""
-    import torch
-
-    from tfcsr.experiments.machine import settings
-    from tfcsr.training.loop import build_model
-
-    shape = (3, 32, 32) if spec.benchmark == CIFAR else (1, 28, 28) if spec.benchmark == MNIST else None
-    if shape is None:
-        shape = BENCHMARKS.get(spec.benchmark).load(spec.data_dir).train_x.shape[1:]
-    with settings(spec):
-        model = build_model(spec, shape, BENCHMARKS.get(spec.benchmark).classes)
-        optimizer = torch.optim.Adam(model.parameters(), fused=True)
-        x = torch.rand(spec.batch_size, *shape).contiguous(memory_format=torch.channels_last)
-        times = []
-        for _ in range(4):
-            started = time.perf_counter()
-            optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(x), torch.zeros(len(x), dtype=torch.int64)).backward()
-            optimizer.step()
-            times.append(time.perf_counter() - started)
-        return min(times)
 
 
 @dataclass

@@ -11,9 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tfcsr.experiments.audit import Finding, audit, spread
+from tfcsr.experiments.expected import expected_seconds
 from tfcsr.experiments.paper import PUBLISHED, SUMMARY, TARGETS, Target
 from tfcsr.experiments.record import Record
-from tfcsr.experiments.reproduction import Curve, Line, Study, arms_of, expected_seconds, verdict
+from tfcsr.experiments.reproduction import Curve, Line, Study, arms_of, verdict
 from tfcsr.experiments.statistics import Estimate, estimate
 from tfcsr.files import write_bytes, writing
 from tfcsr.reporting.progress import clock
