@@ -28,10 +28,14 @@ from tests.conftest import make_spec, make_training
 from tfcsr.data import cifar100, mnist
 from tfcsr.errors import TfcsrError
 from tfcsr.experiments.folder import RunFolder, list_runs
+from tfcsr.experiments.paper import ARMS
+from tfcsr.experiments.record import Record, Records, dense
+from tfcsr.experiments.reproduction import open_study
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import _restore, run
 from tfcsr.files import read_json
 from tfcsr.reporting.figures import comparison_figure
+from tfcsr.reporting.reproduction import page_text
 from tfcsr.reporting.tables import run_summary, run_table
 from tfcsr.spec import RunSpec, load_spec_file
 from tfcsr.training import checkpoint
@@ -265,6 +269,49 @@ def results(folder: Path) -> Feed:
     return feed
 
 
+def records(folder: Path) -> Feed:
+    path = folder / "results.json"
+    arms = ("cifar/tfcsr-1000/augmented", "cifar/er/alone", "cifar/mgp/augmented", "mnist/ewc-grid-1")
+    runs = [record_like(ARMS[arm].spec(seed)) for arm in arms for seed in (0, 1)]
+    session = {"command": "tfcsr reproduce", "date": "2026-01-01", "runs": 3, "seconds": 1.5}
+    Records(runs, [session | {"machine": runs[0].environment}]).write(path)
+    sound = json.loads(path.read_bytes())
+    shown = 0
+
+    def feed(rng: random.Random) -> int:
+        nonlocal shown
+        raw = json.dumps(mangled(sound, rng)).encode()
+        if rng.random() < 0.4:
+            raw = damage(raw, rng, JSON_PIECES)
+        path.write_bytes(raw)
+        study = open_study(["all"], seeds=2, out=folder)
+        shown += 1
+        if shown % 20 == 0:  # slow, and only what passed gets here
+            page_text(study, ["table3", "fig-d1", "table1", "audit"])
+        return len(raw)
+
+    return feed
+
+
+def record_like(spec: RunSpec) -> Record:
+    """As `spec` might have left it, without having run."""
+    spec = dense(spec)
+    probes = [[t, e, 100.0] for t in range(1, spec.tasks + 1) for e in range(1, spec.epochs + 1)]
+    return Record(
+        accuracy_after_task=[50.0 + spec.seed] * spec.tasks,
+        held_out_accuracy=20.0,
+        replay_batches=3,
+        optimizer_steps=9,
+        epochs_per_task=[spec.epochs] * spec.tasks,
+        probes=probes if spec.method == "tfcsr" else [],
+        seconds=1.5,
+        collapsed=None,
+        weights_sha256="ab",
+        spec=spec.to_dict(),
+        environment={"gpu": None, "torch": "2", "cores": 2, "processor": "x"},
+    )
+
+
 READERS: dict[str, Callable[[Path], Feed]] = {
     "idx": idx,
     "cifar": cifar,
@@ -272,6 +319,7 @@ READERS: dict[str, Callable[[Path], Feed]] = {
     "checkpoint": checkpoints,
     "spec": specs,
     "result": results,
+    "records": records,
 }
 
 

@@ -22,6 +22,10 @@ from tfcsr.spec import NOT_IDENTITY, RunSpec
 # The same run on another machine, or with other arithmetic, answers the same question.
 MACHINE = ("device", "precision", "deterministic", "threads", *NOT_IDENTITY)
 
+# Beyond these a file is damaged, and would take long to show.
+MOST_EPOCHS = 10**6
+MOST_SECONDS = 1e9
+
 
 @dataclass(frozen=True)
 class Record:
@@ -50,11 +54,25 @@ class Record:
         for name, kind in kinds.items():
             if not is_kind(values[name], kind):
                 raise OutputError(f"{source} is damaged: {name} is {shortened(values[name])}")
-        record = cls(**values)
-        tasks = len(record.accuracy_after_task)
-        if tasks == 0 or len(record.epochs_per_task) != tasks or any(len(p) != 3 for p in record.probes):
-            raise OutputError(f"{source} is damaged: not everything in it is of {tasks} tasks")
+        # A spec comes back whole, fields that are newer than the file at their defaults; and is checked.
+        record = cls(**values | {"spec": RunSpec.from_dict(values["spec"]).to_dict()})
+        if problem := record._problem():
+            raise OutputError(f"{source} is damaged: {problem}")
         return record
+
+    def _problem(self) -> str:
+        tasks = self.run_spec.tasks
+        if {len(self.accuracy_after_task), len(self.epochs_per_task)} != {tasks}:
+            return f"not everything in it is of {tasks} tasks"
+        recalls = [probe[2] for probe in self.probes if len(probe) == 3]
+        if len(recalls) < len(self.probes) or not all(0 <= x <= 100 for x in (*self.accuracy_after_task, *recalls)):
+            return "accuracy or recall is no percentage"
+        counts = (self.replay_batches, self.optimizer_steps - 1, self.seconds, *(e - 1 for e in self.epochs_per_task))
+        if min(counts) < 0 or max(self.epochs_per_task) > MOST_EPOCHS:
+            return "a count in it cannot be"
+        if not all(is_kind(value, str | int | None) for value in self.environment.values()):
+            return "its environment is nonsense"
+        return ""
 
     @functools.cached_property
     def run_spec(self) -> RunSpec:
@@ -84,7 +102,11 @@ class Record:
             for task, epochs in enumerate(self.epochs_per_task, start=1):
                 state = schedule.start()
                 while state.next_epoch <= epochs:
-                    recall = found[task, state.next_epoch]
+                    recall = found.get((task, state.next_epoch))
+                    if recall is None:
+                        raise OutputError(
+                            f"the record of {self.run_spec.name()} lacks probes: take it out to run again"
+                        )
                     probes.append([task, state.next_epoch, recall])
                     state, _ = schedule.review(state, recall)
         machine = {name: self.spec[name] for name in MACHINE}
@@ -153,15 +175,23 @@ class Records:
         try:
             machines = values["machines"]
             sessions = [session | {"machine": machines[session["machine"]]} for session in values["sessions"]]
-            if not all(is_kind(session.get(n), k) for session in sessions for n, k in _SESSION.items()):
-                raise TypeError("a session is not one")
+            if not all(_is_session(session) for session in sessions):
+                raise TypeError("a sitting is none")
             entries = [entry | {"environment": machines[entry["environment"]]} for entry in values["runs"]]
             records = [Record.from_dict(entry, f"run {i} in {path}") for i, entry in enumerate(entries, start=1)]
-            # A spec comes back whole, fields that are newer than the file at their defaults; and is checked.
-            whole = [dataclasses.replace(r, spec=RunSpec.from_dict(r.spec).to_dict()) for r in records]
         except (TypeError, KeyError, IndexError, SpecError) as error:
             raise OutputError(f"{path} does not hold results of tfcsr: {error}") from None
-        return cls(whole, sessions)
+        return cls(records, sessions)
 
 
 _SESSION = {"command": str, "date": str, "runs": int, "seconds": float, "machine": dict}
+
+
+def _is_session(session: dict[str, Any]) -> bool:
+    return (
+        session.keys() == _SESSION.keys()
+        and all(is_kind(session[name], kind) for name, kind in _SESSION.items())
+        and all(is_kind(value, str | int | None) for value in session["machine"].values())
+        and session["runs"] > 0 <= session["seconds"] < MOST_SECONDS
+        and (session["command"] + session["date"]).isprintable()
+    )

@@ -10,6 +10,7 @@ matplotlib.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tfcsr.errors import printable
 from tfcsr.experiments.audit import Finding, audit, spread
 from tfcsr.experiments.expected import expected_seconds
 from tfcsr.experiments.paper import PUBLISHED, SUMMARY, TARGETS, Target
@@ -278,7 +279,7 @@ def session_lines(study: Study) -> list[str]:
         machine = session["machine"]
         where = machine.get("gpu") or f"{machine.get('cores')} cores, {machine.get('processor')}"
         cells = (f"`{session['command']}`", session["date"], str(where), str(machine.get("torch")))
-        machines.append((*cells, str(session["runs"]), clock(session["seconds"])))
+        machines.append((*map(printable, cells), str(session["runs"]), clock(session["seconds"])))
     header = ("command", "date", "machine", "torch", "runs", "time")
     lines = markdown_table(header, machines) if machines else ["No sitting is recorded."]
     return [*lines, *cost_lines(study)]
