@@ -7,6 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import Method
+from tfcsr.training import step
 from tfcsr.training.step import WARM_UP, CapturedSteps
 
 every_method = pytest.mark.parametrize("method", METHODS.names())
@@ -186,3 +187,27 @@ def test_a_step_of_a_late_task_costs_what_one_of_the_first_did(method):
     training.steps.step = counted
     training.run()
     assert counts[6] <= counts[2] <= counts[1] + 2
+
+
+def test_runs_with_buffers_of_any_size_share_what_is_compiled(monkeypatch):
+    """A grid over capacities would else compile a program for each, and after eight torch goes on without."""
+    programs: dict[str, int] = {}
+
+    def compiled(function):
+        def count(graph, inputs):
+            programs[function.__name__] = programs.get(function.__name__, 0) + 1
+            return graph.forward
+
+        return torch.compile(function, dynamic=False, backend=count)
+
+    made = {function: compiled(function) for function in (step.compose, step._call)}
+    monkeypatch.setattr(step, "_has_compiler", lambda: True)
+    monkeypatch.setattr(step, "_compiled", made.__getitem__)
+    torch._dynamo.reset()
+    fields = {"method": "er", "augment": "crop-flip", "batch_size": 24, "epochs": 1, "threads": 1}
+    for capacity in (12, 30, 48, 96):
+        training = make_training(buffer_capacity=capacity, **fields)
+        training.steps = CapturedSteps(training.steps.step, 80 + capacity, (1, 4, 4), Recorder(), compiled=True)
+        training.run()
+        assert training.weights_sha256() == trained(buffer_capacity=capacity, **fields).weights_sha256()
+    assert programs == {"compose": 2, "_call": 2}  # batches of 12 + 12 and, at the end of an epoch, 8 + 12

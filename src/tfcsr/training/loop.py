@@ -77,9 +77,9 @@ class Training:
         if self.spec.device == "cpu":
             return PlainSteps(step)
         sizes = self.tasks.train_sizes
-        if self.method.epochs() * sum(sizes) / self.spec.batch_size >= COMPILE_FROM_STEPS:
-            step.compile()
-        return CapturedSteps(step, sum(sizes) if self.method.sees_all_tasks else max(sizes), shape, CudaCapture())
+        compiled = self.method.epochs() * sum(sizes) / self.spec.batch_size >= COMPILE_FROM_STEPS
+        most = sum(sizes) if self.method.sees_all_tasks else max(sizes)
+        return CapturedSteps(step, most, shape, CudaCapture(), compiled)
 
     @property
     def epochs_trained(self) -> int:

@@ -18,6 +18,7 @@ from tfcsr.training.batches import Batches, compose
 WARM_UP = 3
 # Below that many steps a run ends before compiling, some 20 s, has paid.
 COMPILE_FROM_STEPS = 10_000
+MOST_PROGRAMS = 64
 
 
 def _call(model: nn.Module, x: Tensor) -> Tensor:
@@ -35,10 +36,14 @@ class Step:
         self.compose: Callable[..., tuple[Tensor, Tensor]] = compose
         self.forward: Callable[[nn.Module, Tensor], Tensor] = _call
 
-    def compile(self) -> None:
-        """Through torch's compiler where it is installed, by functions that all runs of a process share."""
-        if importlib.util.find_spec("triton") is not None:
+    def compile(self, data: Examples) -> None:
+        """Through torch's compiler where it is installed, by functions that all runs of a process share, whatever the
+        size of their buffers and tasks.
+        """
+        if _has_compiler():
             self.compose, self.forward = _compiled(compose), _compiled(_call)
+            for tensor in (data.x, data.y, self.learner.buffer.x, self.learner.buffer.y):
+                torch._dynamo.maybe_mark_dynamic(tensor, 0)
 
     def __call__(self, data: Examples, positions: Batches) -> Tensor:
         """One step on the batch at these positions, a single row; its loss."""
@@ -57,8 +62,15 @@ class Step:
         return loss.detach()
 
 
+def _has_compiler() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
 @functools.cache
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    # A grid of runs has more shapes of batch, with and without replay and augmentation, than the 8 programs after which
+    # torch would give up and go on uncompiled.
+    torch._dynamo.config.recompile_limit = max(MOST_PROGRAMS, torch._dynamo.config.recompile_limit)
     return torch.compile(function, dynamic=False)
 
 
@@ -97,7 +109,9 @@ class CapturedSteps:
     and the methods' tensors are written in place.
     """
 
-    def __init__(self, step: Step, examples: int, shape: tuple[int, ...], capture: "Capture") -> None:
+    def __init__(
+        self, step: Step, examples: int, shape: tuple[int, ...], capture: "Capture", compiled: bool = False
+    ) -> None:
         device = step.learner.buffer.y.device
         self.step = step
         self.capture = capture
@@ -105,6 +119,8 @@ class CapturedSteps:
             torch.zeros((examples, *shape), dtype=torch.uint8, device=device),
             torch.zeros(examples, dtype=torch.int64, device=device),
         )
+        if compiled:
+            step.compile(self.data)
         self.programs: dict[tuple[int, int], Program] = {}
         self.signature: object = None
         self.capturable = True
