@@ -58,27 +58,19 @@ def same_run(study: Study) -> Finding:
     for name, benchmark in BENCHMARKS.items():
         arm = f"{name}/tfcsr" if name == "mnist" else "cifar/tfcsr-1000/augmented"
         held, er, tfcsr = study.of(arm), study.of(f"{name}/er/alone"), study.of(f"{name}/tfcsr/alone")
-        for seed in er:
-            if seed not in tfcsr:
+        for seed, one in er.items():
+            other = tfcsr.get(seed)
+            if other is None or not one.same_machine(other):
                 continue
-            weights = er[seed].weights_sha256 == tfcsr[seed].weights_sha256
-            read_off = seed in held and (held[seed].weights_sha256, held[seed].probes) == (
-                tfcsr[seed].weights_sha256,
-                tfcsr[seed].probes,
-            )
-            asked += 1
-            equal += weights
-            rows.append(
-                (
-                    benchmark,
-                    str(seed),
-                    f"{er[seed].final_accuracy:.2f}",
-                    f"{tfcsr[seed].final_accuracy:.2f}",
-                    str(tfcsr[seed].memory_checks),
-                    "yes" if weights else "no",
-                    ("yes" if read_off else "no") if seed in held else "–",
-                )
-            )
+            same = one.weights_sha256 == other.weights_sha256
+            asked, equal = asked + 1, equal + same
+            read_off = "–"
+            if seed in held and held[seed].same_machine(other):
+                alike = (held[seed].weights_sha256, held[seed].probes) == (other.weights_sha256, other.probes)
+                read_off = "yes" if alike else "no"
+            accuracies = (f"{one.final_accuracy:.2f}", f"{other.final_accuracy:.2f}")
+            checks = str(other.memory_checks)
+            rows.append((benchmark, str(seed), *accuracies, checks, "yes" if same else "no", read_off))
     said = [f"In {equal} of {asked} pairs of runs, TFC-SR and ER with one seed ended in the same weights, bit for bit."]
     header = ("benchmark", "seed", "ER %", "TFC-SR %", "checks", "same weights", "same as read off the dense run")
     return Finding("Is TFC-SR another training run than ER?", said if asked else [], header, rows)

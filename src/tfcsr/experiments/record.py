@@ -93,6 +93,12 @@ class Record:
     def value(self, quantity: str) -> float:
         return float(getattr(self, quantity))
 
+    def same_machine(self, other: Self) -> bool:
+        """Whether the two may be expected to agree to the last bit."""
+        settings = [name for name in MACHINE if name not in NOT_IDENTITY]
+        alike = [self.spec[name] == other.spec[name] for name in settings]
+        return all(alike) and self.environment == other.environment
+
     def seen_by(self, spec: RunSpec) -> Self:
         """The record of this spec's run, read off this one, which is that of `dense(spec)`."""
         found = {(int(task), int(epoch)): recall for task, epoch, recall in self.probes}
