@@ -3,7 +3,7 @@
 import tfcsr
 from tests.conftest import make_spec
 from tfcsr.errors import OutOfMemoryError, TfcsrError
-from tfcsr.experiments.run import advance
+from tfcsr.experiments.run import _under_way, advance
 from tfcsr.experiments.together import run_together
 
 
@@ -23,6 +23,31 @@ def test_runs_in_turns_end_as_they_do_alone():
         assert result.weights_sha256 == tfcsr.run(grid[i]).weights_sha256
     assert {0, 1, 2} <= set(order[:8])  # side by side, not one after the other
     assert order.index(3) > 8
+
+
+def test_checkpoints_of_runs_side_by_side_share_their_two_percent(tmp_path, monkeypatch):
+    """Each save holds up all of them: with epochs of 10 s a run, in turns, and saves of 0.5 s, two runs save at once and
+    then each after 50 s or more, not 25.
+    """
+    now, saved = [0.0], []
+
+    def save(self, number, state, events):
+        saved.append((self.folder.parent.name, number))
+        self.last = number
+        now[0] += 0.5
+
+    def listener(event):
+        if event["event"] == "epoch_finished":
+            now[0] += 10
+
+    monkeypatch.setattr("tfcsr.experiments.run.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tfcsr.experiments.run.Checkpoints.save", save)
+    grid = [make_spec(method="er", seed=seed, out=str(tmp_path / str(seed))) for seed in (0, 1)]
+    run_together(grid, lambda i: advance(grid[i], [listener]), lambda i, news: None, at_once=2)
+    for seed in ("0", "1"):
+        # Every third epoch, 60 s and more; the last may find itself alone.
+        assert [number for name, number in saved if name == seed][:4] == [1, 4, 7, 10]
+    assert not _under_way
 
 
 def test_a_failed_run_does_not_stop_the_others():

@@ -22,6 +22,8 @@ from tfcsr.training.loop import Training
 
 # Of the time of a run, for checkpoints.
 LARGEST_SHARE = 0.02
+# Runs that go on in this process: while one saves, those beside it wait.
+_under_way: set[int] = set()
 
 
 def run(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Result:
@@ -117,16 +119,13 @@ def _train(training: Training, checkpoints: Checkpoints, events: JsonLines, stop
     def between_epochs() -> None:
         nonlocal saved_at, cost
         number, now = training.epochs_trained, time.monotonic()
-        if spec.checkpoint_seconds == 0 and spec.checkpoint_every > 0:
-            due = number % spec.checkpoint_every == 0
-        else:
-            due = now - saved_at >= (spec.checkpoint_seconds or cost / LARGEST_SHARE)
-        if due or stop.number is not None:
+        if checkpoint_due(spec, number, now - saved_at, cost, len(_under_way)) or stop.number is not None:
             checkpoints.save(number, training.state_dict(), events.synced())
             saved_at, cost = time.monotonic(), time.monotonic() - now
         _obey(stop, how_to_go_on())
 
     training.events.listeners.append(after_step)
+    _under_way.add(id(training))
     try:
         yield from training.advance(between_epochs)
     except DivergedError as error:
@@ -139,6 +138,16 @@ def _train(training: Training, checkpoints: Checkpoints, events: JsonLines, stop
     finally:
         # It holds the training, which holds it: a thousand runs would wait for the garbage collector, weights and all.
         training.events.listeners.remove(after_step)
+        _under_way.discard(id(training))
+
+
+def checkpoint_due(spec: RunSpec, epochs: int, waited: float, cost: float, beside: int) -> bool:
+    """Whether to save after so many epochs, so many seconds after the last checkpoint, which took `cost` seconds from
+    each of the runs that go on beside each other.
+    """
+    if spec.checkpoint_seconds == 0 and spec.checkpoint_every > 0:
+        return epochs % spec.checkpoint_every == 0
+    return waited >= (spec.checkpoint_seconds or cost * beside / LARGEST_SHARE)
 
 
 def _epochs(number: int) -> str:
