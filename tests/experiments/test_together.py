@@ -26,8 +26,8 @@ def test_runs_in_turns_end_as_they_do_alone():
 
 
 def test_checkpoints_of_runs_side_by_side_share_their_two_percent(tmp_path, monkeypatch):
-    """Each save holds up all of them: with epochs of 10 s a run, in turns, and saves of 0.5 s, two runs save at once and
-    then each after 50 s or more, not 25.
+    """Each save holds up all of them: with epochs of 10 s a run, in turns, and saves of 0.5 s, two runs save at once
+    and then each after 50 s or more, not 25.
     """
     now, saved = [0.0], []
 
