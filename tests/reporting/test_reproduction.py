@@ -76,7 +76,7 @@ def test_the_same_results_give_the_same_files(study, tmp_path):
     for folder in ("one", "two"):
         write_pages(study, tmp_path / folder)
     files = sorted(path.name for path in (tmp_path / "one").iterdir())
-    assert len(files) == 2 * 8 + 1
+    assert len(files) == 2 * 8 + 2
     for name in files:
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
 

@@ -2,9 +2,8 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean, stdev
@@ -241,15 +240,9 @@ def reproduce(
     """
     out = Path(out)
     study = open_study(targets, seeds=seeds, out=out, data=data, also=also)
-    errors: dict[str, str] = {}
     missing = study.missing(benchmark)
-    try:
-        if missing:
-            with _session(study, command) as session:
-                errors = _run(study, missing, session, out, workers, device, data_dir, watcher, stop)
-    finally:
-        if study.records.runs:
-            study.records.write(out / "results.json")
+    errors = _run(study, missing, out, command, workers, device, data_dir, watcher, stop) if missing else {}
+    study.records.write(out / "results.json")
     return study, errors
 
 
@@ -280,33 +273,11 @@ def open_study(
     return Study(targets, numbers, data, records)
 
 
-@dataclass
-class Session:
-    """One sitting: which command, when, on what, for how long, and how many runs it finished."""
-
-    command: str
-    date: str
-    runs: int = 0
-    seconds: float = 0.0
-    machine: dict[str, Any] = field(default_factory=dict)
-
-
-@contextmanager
-def _session(study: Study, command: str) -> Iterator[Session]:
-    session, started = Session(command, datetime.now(UTC).date().isoformat()), time.monotonic()
-    try:
-        yield session
-    finally:
-        session.seconds = round(time.monotonic() - started, 1)
-        if session.runs:
-            study.records.sessions.append(vars(session))
-
-
 def _run(
     study: Study,
     missing: list[RunSpec],
-    session: Session,
     out: Path,
+    command: str,
     workers: int,
     device: str,
     data_dir: str | None,
@@ -321,11 +292,19 @@ def _run(
     specs = [on_this_machine(spec.replace(device=device, data_dir=data_dir), threads=1) for spec in missing]
     specs = [spec.replace(out=str(out / "runs" / spec.name())) for spec in specs]
 
+    # The sitting: which command, when, on what, how many runs it finished and how long it had taken by then.
+    session: dict[str, Any] = {"command": command, "date": datetime.now(UTC).date().isoformat(), "runs": 0}
+    started = time.monotonic()
+
     def tell(spec: RunSpec, news: Any) -> None:
         if isinstance(news, Result):
+            if session["runs"] == 0:
+                study.records.sessions.append(session)
             study.add(Record.of(news))
-            session.runs += 1
-            session.machine = news.environment
+            session["runs"] += 1
+            session.update({"seconds": round(time.monotonic() - started, 1), "machine": news.environment})
+            # At once, and not at the end: a sitting may end in any way.
+            study.records.write(out / "results.json")
         watcher(spec, news)
 
     outcome = execute(specs, workers, tell, stop)

@@ -62,6 +62,8 @@ def run_together(
     try:
         _drive(lanes, specs, begin, tell, at_once)
     finally:
+        if lanes and lanes[0].stream is not None:
+            torch.cuda.synchronize()  # what is recorded must not be taken apart while it is being replayed
         for lane in lanes:  # on an interruption: what each has saved is kept, its lock released
             lane.turns.close()
 

@@ -49,9 +49,10 @@ QUANTITIES = {
 
 
 def write_pages(study: Study, out: Path) -> list[Path]:
-    """Every figure as PNG and SVG, and the page; of the targets asked for and of all others that have any run."""
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
+    """Every figure as PNG and SVG, the page, and the results they follow from; of the targets asked for and of all
+    others that have any run.
+    """
+    study.records.write(out / "results.json")
     shown = [name for name in (*TARGETS, "audit") if name in study.targets or _any_run(study, name)]
     written = []
     for name in shown:
