@@ -7,6 +7,7 @@ import pytest
 from tests.experiments.test_reproduction import invented, study_of, tiny
 
 from tfcsr.cli import main
+from tfcsr.experiments.audit import audit
 from tfcsr.experiments.paper import PUBLISHED, TARGETS
 from tfcsr.experiments.reproduction import open_study
 from tfcsr.reporting.reproduction import PAGE, draw, page_text, plan_lines, summary_lines, write_pages
@@ -145,7 +146,19 @@ def test_bad_input_is_one_line_and_writes_nothing(tmp_path, capsys, arguments, m
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.skipif(not (COMMITTED / "results.json").exists(), reason="no committed reproduction")
+def test_the_readme_quotes_the_committed_results():
+    study = open_study(["all"], out=COMMITTED)
+    readme = " ".join((COMMITTED.parents[1] / "README.md").read_text().split())
+    for line in summary_lines(study):
+        assert line in readme
+    lines = [line for name in study.targets if name != "audit" for line in study.lines(TARGETS[name])]
+    judged = [line.verdict for line in lines if line.published is not None]
+    assert f"{judged.count('consistent')} of the {len(judged)} entries of its tables and figures are consistent" in readme
+    said = " ".join(sentence for finding in audit(study) for sentence in finding.said)
+    for number in (r"[+]\d+\.\d\d ± \d+\.\d\d points \(paired", r"ER ends at \d+\.\d\d ± \d+\.\d\d %"):
+        assert re.search(number, said)[0].removesuffix(" (paired") in readme
+
+
 def test_the_committed_results_give_the_committed_page(tmp_path):
     """Without running anything; and every picture it shows is there."""
     before = (COMMITTED / PAGE).read_text()
