@@ -30,6 +30,19 @@ def test_a_signal_stops_a_run_and_says_how_to_go_on(tmp_path, start, capsys, num
     assert done < epochs(out) == 75
 
 
+def test_two_signals_at_once_are_one_wish(tmp_path, start):
+    """As `timeout` sends them, to the process and to its group."""
+    out = tmp_path / "run"
+    slow = {"method": "finetune", "max_per_class": 0, "tasks": 1, "batch_size": 2, "checkpoint_every": 9}
+    process = start("run", *flags(**SMALL | slow, out=out))
+    wait_for(lambda: epochs(out) == 1)
+    for _ in range(20):
+        process.send_signal(signal.SIGTERM)
+        time.sleep(0.002)
+    assert "stopped after 2 epochs" in one_line(process, 143)  # it came to the end of the next, and saved
+    assert epochs(out) == 2
+
+
 def test_a_second_signal_stops_at_once_and_harms_nothing(tmp_path, start):
     out = tmp_path / "run"
     slow = {"method": "finetune", "max_per_class": 0, "tasks": 1, "batch_size": 2, "checkpoint_every": 9}

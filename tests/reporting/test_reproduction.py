@@ -153,7 +153,9 @@ def test_the_readme_quotes_the_committed_results():
         assert line in readme
     lines = [line for name in study.targets if name != "audit" for line in study.lines(TARGETS[name])]
     judged = [line.verdict for line in lines if line.published is not None]
-    assert f"{judged.count('consistent')} of the {len(judged)} entries of its tables and figures are consistent" in readme
+    assert (
+        f"{judged.count('consistent')} of the {len(judged)} entries of its tables and figures are consistent" in readme
+    )
     said = " ".join(sentence for finding in audit(study) for sentence in finding.said)
     for number in (r"[+]\d+\.\d\d ± \d+\.\d\d points \(paired", r"ER ends at \d+\.\d\d ± \d+\.\d\d %"):
         assert re.search(number, said)[0].removesuffix(" (paired") in readme

@@ -1,6 +1,11 @@
 """What only a GPU can show. Run there with `pytest -m gpu`."""
 
 import gc
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 import torch
@@ -83,6 +88,25 @@ def test_a_stopped_run_goes_on_to_the_same_bits(method, tmp_path):
     with pytest.raises(Interrupted):
         tfcsr.run(tfcsr.RunSpec(**SETTINGS, **fields, out=str(tmp_path / "run")), [in_the_second_task], stop)
     assert tfcsr.resume(tmp_path / "run").weights_sha256 == whole.weights_sha256
+
+
+def test_a_grid_asked_to_stop_ends_in_order_and_goes_on(tmp_path):
+    """Runs on streams of their own are taken apart while the card is at work on them."""
+    words = ["--methods", "er,ewc,si", "--seeds", "2", "--epochs", "60", "--device", "cuda", "--out", str(tmp_path)]
+    command = [sys.executable, "-X", "faulthandler", "-m", "tfcsr", "compare", *words]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    for _ in range(4):
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, env=env, text=True)
+        before = len(list(tmp_path.glob("*/checkpoint/*.json")))
+        for _ in range(600):
+            time.sleep(0.1)
+            if process.poll() is not None or len(list(tmp_path.glob("*/checkpoint/*.json"))) > before + 3:
+                break
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode in (143, 0), said
+        assert said.count("\n") <= 1, said
+    assert subprocess.run(command, stdout=subprocess.DEVNULL, env=env, check=False).returncode == 0
 
 
 def test_precisions_are_recorded():

@@ -1,9 +1,13 @@
 """Stopping a run from outside, so that it can go on later."""
 
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+# `timeout` and a terminal that closes ask a process and its group: twice, and mean it once.
+SAME_WISH_SECONDS = 0.2
 
 
 class Interrupted(KeyboardInterrupt):
@@ -32,11 +36,15 @@ class Stop:
 def stopped_by_signals() -> Iterator[Stop]:
     """Ctrl-C and SIGTERM as a wish; a second one is no wish any more."""
     stop = Stop()
+    asked = 0.0
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if stop.number is not None:
+        nonlocal asked
+        if stop.number is None:
+            asked = time.monotonic()
+            stop.request(number)
+        elif time.monotonic() - asked > SAME_WISH_SECONDS:
             raise Interrupted(number)
-        stop.request(number)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
