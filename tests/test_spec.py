@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import make_spec
+from tfcsr.cli import _parser, _spec_fields
 from tfcsr.errors import SpecError
 from tfcsr.spec import OPTIONS, RunSpec, default_text, load_spec_file
 
@@ -174,3 +175,44 @@ def test_every_field_is_documented_with_its_default():
     assert default_text("epochs").startswith("default: 10; ")
     assert "20 with split-cifar100" in default_text("epochs")
     assert default_text("gate_data") == "default: held-out; test with protocol paper"
+
+
+SPECS = st.fixed_dictionaries(
+    {
+        "benchmark": st.sampled_from(["split-digits", "split-cifar100"]),
+        "method": st.sampled_from(["er", "tfcsr", "mgp"]),
+        "protocol": st.sampled_from(["default", "paper"]),
+    },
+    optional={
+        "seed": st.integers(0, 2**63 - 1),
+        "lr": st.floats(1e-12, 1e3),
+        "buffer_capacity": st.integers(64, 10**8),
+        "class_order": st.one_of(st.integers(0, 2**63 - 1), st.just(tuple(range(10))[::-1])),
+        "deterministic": st.booleans(),
+        "held_out": st.floats(0.01, 0.5),
+        "mastery_threshold": st.floats(0, 100),
+        "new_data": st.sampled_from(["all", "half"]),
+        "probe_mode": st.sampled_from(["eval", "none"]),
+        "device": st.sampled_from(["cpu", "auto"]),
+        "out": st.just("somewhere"),
+    },
+)
+
+
+@given(SPECS)
+def test_its_flags_give_the_very_same_run(fields):
+    if fields["benchmark"] != "split-digits" and isinstance(fields.get("class_order"), tuple):
+        del fields["class_order"]
+    spec = RunSpec.from_dict(fields)
+    options = vars(_parser().parse_args(["run", *spec.flags()]))
+    del options["command"]
+    assert RunSpec.from_dict(_spec_fields(options)).key() == spec.key()
+
+
+def test_only_what_differs_from_the_defaults_has_to_be_given():
+    assert RunSpec(benchmark="split-digits", method="mgp").given() == {"benchmark": "split-digits", "method": "mgp"}
+    paper = RunSpec(method="er", protocol="paper", seed=3, deterministic=True, out="x", data_dir="y")
+    assert paper.given().keys() == {"benchmark", "method", "protocol", "seed", "deterministic"}
+    assert paper.flags()[-3:] == ["--seed", "3", "--deterministic"]
+    assert RunSpec(new_data="half").given()["new_data"] == "half"
+    assert "new_data" not in RunSpec(protocol="paper", new_data="half").given()

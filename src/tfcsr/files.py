@@ -92,3 +92,19 @@ def locked(folder: Path) -> Iterator[None]:
         with contextlib.suppress(OSError):
             path.unlink()
         file.close()
+
+
+def at_work(folder: Path) -> bool:
+    """Whether a process of this machine holds the folder. Asks without touching the lock: to try it could make a run
+    that is just beginning believe that somebody else has it.
+    """
+    try:
+        there = (folder / LOCK).stat()
+    except OSError:
+        return False
+    try:
+        held = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:  # not Linux: then the file, which only a killed process leaves behind, has to do
+        return True
+    # By the file's number alone: some filesystems show another device here than there.
+    return any(line.split()[-3].endswith(f":{there.st_ino}") for line in held.splitlines() if "FLOCK" in line)

@@ -254,6 +254,25 @@ class RunSpec:
                 raise SpecError(f"unknown spec field {name!r}: {hint}the fields are {', '.join(OPTIONS)}")
         return cls(**values)
 
+    def given(self) -> dict[str, Any]:
+        """The fields somebody has to give to get this run: those that differ from what they would be without."""
+        by_itself = type(self)(benchmark=self.benchmark, method=self.method, protocol=self.protocol)
+        chosen = {"benchmark": self.benchmark, "method": self.method}
+        others = {k: v for k, v in self.to_dict().items() if k not in NOT_IDENTITY and v != by_itself.to_dict()[k]}
+        if self.protocol != OPTIONS["protocol"].default:
+            chosen["protocol"] = self.protocol
+        return chosen | others
+
+    def flags(self) -> list[str]:
+        """The same for the command line: `tfcsr run` with these is this very run."""
+        flags = []
+        for name, value in self.given().items():
+            flags.append(f"--{name.replace('_', '-')}")
+            if not isinstance(value, bool):
+                # Every digit of a number: the run is its spec.
+                flags.append(repr(value) if isinstance(value, float) else format_value(value))
+        return flags
+
     def key(self) -> str:
         """A short name for everything that decides the outcome."""
         identity = {k: v for k, v in self.to_dict().items() if k not in NOT_IDENTITY}

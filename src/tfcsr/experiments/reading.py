@@ -1,0 +1,337 @@
+"""A folder of runs as it stands: complete, under way, stopped or damaged. Whoever looks again reads only what is new.
+
+Nothing here writes, waits for a lock or stops at a bad file: a run that cannot be read is one to be told of.
+"""
+
+import json
+import math
+import os
+from collections import deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any, Literal, Self
+
+from tfcsr.errors import OutputError, printable
+from tfcsr.experiments.result import Result
+from tfcsr.files import at_work, read_json
+
+State = Literal["complete", "running", "stopped", "failed", "damaged"]
+MOST_TASKS = 100_000  # more is no run's, and would only fill the memory
+
+
+@dataclass(frozen=True)
+class Probe:
+    task: int
+    epoch: int
+    recall: float
+    passed: bool
+    next_epoch: int | None
+    per_class: dict[int, float]
+
+
+@dataclass
+class History:
+    """What a run's events have told so far."""
+
+    classes: list[list[int]] = field(default_factory=list)  # of each task
+    accuracies: list[float] = field(default_factory=list)  # over all classes seen, after each task
+    matrix: list[list[float]] = field(default_factory=list)
+    epochs_per_task: list[int] = field(default_factory=list)
+    probes: list[Probe] = field(default_factory=list)
+    task: int = 0  # the one in hand, its last epoch, and the most it may have
+    epoch: int = 0
+    epochs: int = 0
+    collapsed: int | None = None
+    failed: str = ""
+    unread: int = 0  # lines that are no events
+    paces: deque[float] = field(default_factory=lambda: deque(maxlen=20))
+    _last: float = 0.0
+
+    def add(self, line: bytes) -> None:
+        try:
+            event = json.loads(line)
+            tell = self._TOLD.get(event["event"])
+            if tell is not None:
+                tell(self, event)
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            self.unread += 1
+
+    def _started(self, event: dict[str, Any]) -> None:
+        self.classes = [[_whole(label, 0) for label in classes] for classes in event["tasks"]][:MOST_TASKS]
+
+    def _task_started(self, event: dict[str, Any]) -> None:
+        self.task, self.epoch, self._last = _whole(event["task"]), 0, _number(event["time"])
+
+    def _epoch_finished(self, event: dict[str, Any]) -> None:
+        now = _number(event["time"])
+        self.task, self.epoch, self.epochs = (_whole(event[name]) for name in ("task", "epoch", "epochs"))
+        if 0 < self._last <= now:
+            self.paces.append(now - self._last)
+        self._last = now
+
+    def _probe(self, event: dict[str, Any]) -> None:
+        due = event["next_epoch"]
+        per_class = {_whole(int(label), 0): _percent(value) for label, value in event["per_class"].items()}
+        task, epoch, recall = _whole(event["task"]), _whole(event["epoch"]), _percent(event["recall"])
+        due = None if due is None else _whole(due)
+        self.probes.append(Probe(task, epoch, recall, event["passed"] is True, due, per_class))
+
+    def _task_finished(self, event: dict[str, Any]) -> None:
+        row, accuracy, epochs = (
+            [_percent(v) for v in event["row"]],
+            _percent(event["accuracy"]),
+            _whole(event["epochs"]),
+        )
+        if _whole(event["task"]) != len(self.matrix) + 1 or len(row) != len(self.classes):
+            raise ValueError("not the task that was due")
+        self.matrix.append(row)
+        self.accuracies.append(accuracy)
+        self.epochs_per_task.append(epochs)
+
+    def _collapsed(self, event: dict[str, Any]) -> None:
+        self.collapsed = _whole(event["task"])
+
+    def _failed(self, event: dict[str, Any]) -> None:
+        task, epoch, step = (_whole(event[name]) for name in ("task", "epoch", "step"))
+        loss = printable(str(event["loss"]))[:20]
+        self.failed = f"the loss became {loss} at step {step} (task {task}, epoch {epoch})"
+
+    _TOLD = {  # noqa: RUF012 - a constant
+        "run_started": _started,
+        "task_started": _task_started,
+        "epoch_finished": _epoch_finished,
+        "probe": _probe,
+        "task_finished": _task_finished,
+        "collapsed": _collapsed,
+        "failed": _failed,
+    }
+
+    def share(self, tasks: int) -> float:
+        """How much of the run is done, from 0 to 1."""
+        done = len(self.matrix)
+        in_task = self.epoch / self.epochs if self.task > done and self.epochs else 0.0
+        return min(1.0, (done + min(1.0, in_task)) / max(tasks, 1))
+
+    def seconds_left(self, tasks: int) -> float | None:
+        """At the pace of its last epochs, if every task takes all its epochs; unknown before the second of them."""
+        if len(self.paces) < 2:
+            return None
+        left = (tasks - self.task) * self.epochs + self.epochs - self.epoch
+        return max(0, left) * median(self.paces)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("not a number")
+    return float(value)
+
+
+def _percent(value: Any) -> float:
+    return min(100.0, max(0.0, _number(value)))
+
+
+def _whole(value: Any, low: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 1 << 40:
+        raise ValueError("not a count")
+    return value
+
+
+class _Tail:
+    """A file of events that grows; or is cut back, when its run is resumed from a checkpoint."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.history = History()
+        self.offset = 0
+        self.mark = b""  # the last bytes read: if they are others now, the file was cut and written anew
+
+    def look(self) -> None:
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self.offset - len(self.mark))
+                if file.read(len(self.mark)) != self.mark:
+                    self.history, self.offset = History(), 0
+                    file.seek(0)
+                data = file.read()
+        except OSError:
+            return
+        whole = data[: data.rfind(b"\n") + 1]  # half a line is still being written
+        for line in whole.splitlines():
+            self.history.add(line)
+        self.offset += len(whole)
+        self.mark = whole[-64:] or self.mark if self.offset else b""
+
+
+class Run:
+    """One run's folder, as it was at the last look."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = path.name or path.resolve().name
+        self.spec: dict[str, Any] = {}
+        self.result: Result | None = None
+        self.state: State = "damaged"
+        self.words = ""
+        self._tail = _Tail(path / "events.jsonl")
+        self._seen: Any = None
+
+    @classmethod
+    def of(cls, result: Result) -> Self:
+        """A result at hand, as if it had been read; its events are not."""
+        run = cls(Path(os.devnull))
+        run._tail = _Tail(Path(os.devnull))
+        run.result, run.spec, run.state, run.words = result, result.spec, "complete", "complete"
+        return run
+
+    def look(self) -> bool:
+        """Read what is new; whether anything is."""
+        files = [_signature(self.path / name) for name in ("result.json", "spec.json")]
+        if files[0] is not None:
+            seen: Any = ("complete", *files)
+        else:
+            seen = ("begun", *files, _signature(self._tail.path), at_work(self.path))
+        if seen == self._seen:
+            return False
+        self._seen = seen
+        self.result, self.spec = None, {}
+        try:
+            if files[0] is not None:
+                self.result = Result.from_dict(read_json(self.path / "result.json"), "result.json")
+                self.spec, self.state, self.words = self.result.spec, "complete", "complete"
+            else:
+                self.spec = _spec(read_json(self.path / "spec.json"))
+                self._tail.look()
+                self._judge(seen[-1])
+        except OutputError as error:
+            message = str(error).replace(f"{self.path}/", "")
+            self.state, self.words = "damaged", message.removesuffix("; move it away to run again")
+        return True
+
+    def _judge(self, running: bool) -> None:
+        history = self._tail.history
+        where = f"task {history.task} of {self.tasks}, epoch {history.epoch} of {history.epochs}"
+        if running:
+            self.state, self.words = "running", where if history.epoch else "beginning"
+        elif history.failed:
+            self.state, self.words = "failed", history.failed
+        else:
+            self.state = "stopped"
+            self.words = f"stopped in {where}" if history.epoch else "stopped before its first epoch was done"
+
+    @property
+    def history(self) -> History:
+        """Of a complete run only who asks for it has to wait: thousands are listed without."""
+        if self.result is not None:
+            self._tail.look()
+        return self._tail.history
+
+    @property
+    def tasks(self) -> int:
+        """How many there are; 0 where nothing says so."""
+        if self.result is not None:
+            return len(self.result.accuracy_matrix)
+        said = self.spec.get("tasks")
+        return len(self._tail.history.classes) or (said if type(said) is int and 0 < said <= MOST_TASKS else 0)
+
+    @property
+    def accuracies(self) -> list[float]:
+        return self.result.accuracy_after_task if self.result else self._tail.history.accuracies
+
+    @property
+    def matrix(self) -> list[list[float]]:
+        return self.result.accuracy_matrix if self.result else self._tail.history.matrix
+
+    @property
+    def classes(self) -> list[list[int]]:
+        return self.result.classes_per_task if self.result else self._tail.history.classes
+
+    @property
+    def collapsed(self) -> int | None:
+        return self.result.collapsed if self.result else self._tail.history.collapsed
+
+    def probes(self) -> list[Probe]:
+        """Each with what it found of each class, where the events still say so."""
+        if self.result is None:
+            return [probe for probe in self._tail.history.probes if probe.task <= self.tasks]
+        if not self.result.probes:
+            return []
+        found = {(p.task, p.epoch): p.per_class for p in self.history.probes}
+        return [
+            Probe(
+                p["task"], p["epoch"], p["recall"], p["passed"], p["next_epoch"], found.get((p["task"], p["epoch"]), {})
+            )
+            for p in self.result.probes
+        ]
+
+
+def _signature(path: Path) -> tuple[int, int, int] | None:
+    try:
+        there = path.stat()
+    except OSError:
+        return None
+    return there.st_mtime_ns, there.st_size, there.st_ino
+
+
+def _spec(values: Any) -> dict[str, Any]:
+    kinds = {"benchmark": str, "method": str, "seed": int}
+    if not isinstance(values, dict) or any(type(values.get(name)) is not kind for name, kind in kinds.items()):
+        raise OutputError("spec.json is damaged: it does not say benchmark, method and seed")
+    return values
+
+
+class Results:
+    """A folder of run folders, or the folder of one run."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        if not self.folder.is_dir():
+            what = "is not a folder" if self.folder.exists() else "does not exist"
+            raise OutputError(f"{folder} {what}: give the folder of a run, or of a comparison")
+        self.baseline: str | None = None
+        self.errors: dict[str, str] = {}  # of runs that ended before they had anything to write
+        self._runs: dict[str, Run] = {}
+        self._comparison: Any = None
+
+    @property
+    def runs(self) -> list[Run]:
+        return list(self._runs.values())
+
+    def look(self) -> bool:
+        """Read what is new since the last look; whether anything is."""
+        names = sorted(self._names())
+        changed = list(self._runs) != names
+        self._runs = {name: self._runs.get(name) or Run(self.folder / name) for name in names}
+        for run in self._runs.values():
+            changed = run.look() or changed
+        signature = _signature(self.folder / "comparison.json")
+        if signature != self._comparison:
+            self._comparison, changed = signature, True
+            self._read_comparison()
+        return changed
+
+    def _names(self) -> list[str]:
+        try:
+            if _is_run(str(self.folder)):
+                return ["."]
+            with os.scandir(self.folder) as entries:
+                return [entry.name for entry in entries if entry.is_dir() and _is_run(entry.path)]
+        except OSError:  # removed while we look: then there is nothing
+            return []
+
+    def _read_comparison(self) -> None:
+        """What `compare` left beside its runs. Others' files of that name say nothing to us."""
+        try:
+            said = read_json(self.folder / "comparison.json")
+        except OutputError:
+            said = None
+        said = said if isinstance(said, dict) else {}
+        baseline, errors = said.get("baseline"), said.get("errors")
+        self.baseline = baseline if isinstance(baseline, str) else None
+        errors = errors if isinstance(errors, dict) else {}
+        self.errors = {name: printable(text) for name, text in errors.items() if isinstance(text, str)}
+
+
+def _is_run(path: str) -> bool:
+    # A Path for each of ten thousand would cost more than the looking.
+    return os.path.exists(f"{path}/spec.json") or os.path.exists(f"{path}/result.json")  # noqa: PTH110
