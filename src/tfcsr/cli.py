@@ -48,9 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> Parser:
     parser = Parser(prog="tfcsr", description="Continual learning by replay and spaced recall.")
     parser.add_argument("--version", action="version", version=f"tfcsr {tfcsr.__version__}")
-    commands = parser.add_subparsers(
-        required=True, metavar="run | resume | compare | reproduce | data | list", title="commands"
-    )
+    shown = "run | resume | compare | reproduce | report | watch | plot | data | list"
+    commands = parser.add_subparsers(required=True, metavar=shown, title="commands")
 
     one = commands.add_parser("run", help="one run: train, evaluate, keep the result")
     one.set_defaults(command=_run)
@@ -100,6 +99,8 @@ def _parser() -> Parser:
     paper.add_argument("--device", default="auto", metavar="VALUE", help=OPTIONS["device"].help)
     paper.add_argument("--data-dir", metavar="DIR", help=OPTIONS["data_dir"].help)
 
+    _add_looking(commands)
+
     data = commands.add_parser("data", help="the datasets: what is here, download, check")
     actions = data.add_subparsers(required=True, metavar="list | fetch NAME | check NAME", title="actions")
     for action, command, text in (
@@ -118,6 +119,28 @@ def _parser() -> Parser:
     names.add_argument("what", metavar="|".join((*LISTS, "runs")))
     names.add_argument("folder", nargs="?", metavar="DIR", help="for runs: the folder they are in (default: results)")
     return parser
+
+
+def _add_looking(commands: Any) -> None:
+    page = commands.add_parser("report", help="one HTML file with everything a results folder says; opens from disk")
+    page.set_defaults(command=_report)
+    page.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison; runs may be under way")
+    page.add_argument("--out", metavar="FILE", help="where to write it (default: DIR/report.html)")
+
+    live = commands.add_parser("watch", help="the same page live, for this machine's browsers, while runs go on")
+    live.set_defaults(command=_watch)
+    live.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison")
+    live.add_argument("--port", default="0", metavar="N", help="where to listen (default: 0, any that is free)")
+    live.add_argument("--host", default="127.0.0.1", metavar="HOST", help="127.0.0.1 (the default) or localhost")
+
+    picture = commands.add_parser("plot", help="a figure as a file, for a paper")
+    picture.set_defaults(command=_plot)
+    picture.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison")
+    which = "overview (the default), curves, final, matrix, timeline, retention or cost"
+    picture.add_argument("--figure", default="overview", metavar="NAME", help=which)
+    picture.add_argument("--benchmark", metavar="NAME", help="which, where DIR holds several")
+    picture.add_argument("--format", metavar="FORMAT", help="png, svg or pdf (default: as --out ends, or png)")
+    picture.add_argument("--out", metavar="FILE", help="where to write it (default: DIR/NAME.FORMAT)")
 
 
 def _add_spec_flags(parser: Parser, names: Iterable[str]) -> None:
@@ -287,6 +310,28 @@ def _given(options: dict[str, Any]) -> list[str]:
     defaults = {"seeds": "5", "device": "auto", "workers": "0"}
     given = [(name, options[name]) for name in names if options[name] not in (None, defaults.get(name))]
     return [word for name, value in given for word in (f"--{name}", value)]
+
+
+def _report(options: dict[str, Any]) -> None:
+    from tfcsr.reporting.report import write_report
+
+    path = write_report(options["folder"], options["out"])
+    print(f"{printable(str(path))} ({path.stat().st_size / 1e6:.1f} MB)")
+
+
+def _watch(options: dict[str, Any]) -> None:
+    from tfcsr.reporting.watch import serve
+
+    serve(
+        options["folder"], options["host"], _numbers("port", options["port"])[0], lambda text: print(text, flush=True)
+    )
+
+
+def _plot(options: dict[str, Any]) -> None:
+    from tfcsr.reporting.figures import plot
+
+    chosen = {name: options[name] for name in ("benchmark", "format", "out")}
+    print(printable(str(plot(options["folder"], options["figure"], **chosen))))
 
 
 def _numbers(name: str, text: str) -> list[int]:

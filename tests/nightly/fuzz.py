@@ -29,6 +29,7 @@ from tfcsr.data import cifar100, mnist
 from tfcsr.errors import TfcsrError
 from tfcsr.experiments.folder import RunFolder, list_runs
 from tfcsr.experiments.paper import ARMS
+from tfcsr.experiments.reading import Results
 from tfcsr.experiments.record import Record, Records, dense
 from tfcsr.experiments.reproduction import open_study
 from tfcsr.experiments.result import Result
@@ -37,6 +38,7 @@ from tfcsr.files import read_json
 from tfcsr.reporting.figures import comparison_figure
 from tfcsr.reporting.reproduction import page_text
 from tfcsr.reporting.tables import run_summary, run_table
+from tfcsr.reporting.view import document
 from tfcsr.spec import RunSpec, load_spec_file
 from tfcsr.training import checkpoint
 from tfcsr.training.checkpoint import Checkpoints
@@ -246,9 +248,10 @@ def specs(folder: Path) -> Feed:
 
 
 def results(folder: Path) -> Feed:
-    sound = run(make_spec(method="tfcsr", epochs=2, tasks=2)).to_dict()
     path = folder / "run" / "result.json"
-    path.parent.mkdir()
+    sound = run(make_spec(method="tfcsr", epochs=2, tasks=2, out=str(path.parent))).to_dict()
+    told = path.with_name("events.jsonl").read_bytes()
+    path.with_name("spec.json").unlink()
     shown = 0
 
     def feed(rng: random.Random) -> int:
@@ -257,7 +260,19 @@ def results(folder: Path) -> Feed:
         if rng.random() < 0.4:
             raw = damage(raw, rng, JSON_PIECES)
         path.write_bytes(raw)
+        path.with_name("events.jsonl").write_bytes(damage(told, rng, JSON_PIECES))
         assert all(text.isprintable() for row in list_runs(folder) for text in row)
+        if rng.random() < 0.2:  # whatever is there, the page has words for it
+            everything = Results(folder)
+            everything.look()
+            assert json.loads(document(everything))["runs"]
+            if everything.runs[0].state == "damaged":  # then without its result, as if it were under way
+                path.unlink()
+                path.with_name("spec.json").write_bytes(json.dumps(mangled(sound["spec"], rng)).encode())
+                everything.look()
+                assert len(json.loads(document(everything))["runs"]) == 1
+                path.with_name("spec.json").unlink()
+                path.write_bytes(raw)
         result = Result.from_dict(read_json(path), str(path))
         run_table(result)
         assert all(line for line in run_summary(result))

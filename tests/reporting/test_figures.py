@@ -1,12 +1,11 @@
-import subprocess
-import sys
-
 import pytest
-from tests.conftest import make_spec
 
 import tfcsr
+from tests.conftest import make_spec
+from tfcsr.cli import main
 from tfcsr.experiments.statistics import estimate
-from tfcsr.reporting.figures import STYLES, comparison_figure
+from tfcsr.reporting.figures import FIGURES, FORMATS, comparison_figure, plot
+from tfcsr.reporting.styles import LINES, STYLES
 
 
 @pytest.fixture(scope="module")
@@ -46,9 +45,64 @@ def test_every_built_in_method_has_a_colour():
     assert len({colour for colour, _ in STYLES.values()}) == len(STYLES)
 
 
-def test_drawn_from_a_folder(tmp_path):
-    tfcsr.compare(benchmark="tiny", methods=["er"], seeds=1, epochs=1, device="cpu", out=tmp_path / "grid")
-    picture = tmp_path / "picture.png"
-    arguments = [sys.executable, "-m", "tfcsr.reporting.figures", str(tmp_path / "grid"), str(picture)]
-    subprocess.run(arguments, check=True)
-    assert picture.read_bytes().startswith(b"\x89PNG")
+def test_every_line_is_known_to_the_page():
+    assert {line for _, line in STYLES.values()} <= set(LINES)
+
+
+STARTS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_is_drawn_from_a_folder(grid, tmp_path, name):
+    out = plot(grid, name, out=tmp_path / "new folder" / "picture.svg")
+    text = out.read_text()
+    assert "<text" in text  # and not paths: a paper's text can be searched
+    assert "tfcsr" in text
+    assert plot(grid, name, out=tmp_path / "again.svg").read_bytes() == out.read_bytes()
+    assert [path.name for path in out.parent.iterdir()] == ["picture.svg"]
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_every_format(copy, kind, capsys):
+    main(["plot", str(copy), "--format", kind])
+    assert capsys.readouterr().out == f"{copy / 'overview'}.{kind}\n"
+    assert (copy / f"overview.{kind}").read_bytes().startswith(STARTS[kind])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--figure", "nope"], "unknown figure 'nope': use one of overview"),
+        (["--out", "x.gif"], "unknown format 'gif'"),
+        (["--format", "exe"], "unknown format 'exe'"),
+        (["--benchmark", "nope"], "choose one of them with --benchmark"),
+        (["--out", "/dev/null/x.png"], "cannot write"),
+    ],
+)
+def test_what_cannot_be_drawn_is_one_line(copy, capsys, arguments, said):
+    before = sorted(copy.rglob("*"))
+    with pytest.raises(SystemExit) as caught:
+        main(["plot", str(copy), *arguments])
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert said in error
+    assert sorted(copy.rglob("*")) == before
+
+
+def test_a_folder_with_nothing_complete_or_no_probe(copy, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        main(["plot", str(tmp_path)])
+    assert "holds no complete run" in capsys.readouterr().err
+    for run in copy.glob("tfcsr-*"):
+        (run / "result.json").unlink()
+    with pytest.raises(SystemExit):
+        main(["plot", str(copy), "--figure", "timeline"])
+    assert "no timeline to draw" in capsys.readouterr().err
+
+
+def test_mixtures_are_drawn_series_by_series(made_up, tmp_path):
+    for name in FIGURES:
+        text = plot(made_up(75), name, out=tmp_path / "x.svg").read_text()
+        if name in ("curves", "final"):
+            assert "tfcsr, buffer_capacity 500" in text

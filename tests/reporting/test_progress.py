@@ -3,9 +3,9 @@ import itertools
 import re
 
 from rich.console import Console
-from tests.conftest import make_spec
 
 import tfcsr
+from tests.conftest import make_spec
 from tfcsr.errors import TfcsrError
 from tfcsr.reporting.progress import ComparisonDisplay, RunDisplay
 

@@ -1,31 +1,39 @@
-"""Pictures of results: `python -m tfcsr.reporting.figures RESULTS PICTURE` draws a comparison's folder."""
+"""Pictures of results, for papers: `tfcsr plot`. The page shows the same, to be played with."""
 
-import sys
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, Literal
 
 import matplotlib
 
 matplotlib.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
-from tfcsr.errors import OutputError, printable
-from tfcsr.experiments.folder import read_results
+from tfcsr.errors import OutputError, SpecError, printable
+from tfcsr.experiments.reading import Results, Run
 from tfcsr.experiments.result import Result
-from tfcsr.experiments.statistics import estimate
+from tfcsr.experiments.statistics import Estimate, estimate
+from tfcsr.files import PART, sync_folder, writing
+from tfcsr.reporting.series import UPPER_BOUND, Group, Series, grouped
 
-# Okabe and Ito's colours, which colour-blind readers can tell apart, and a line style each for print.
-STYLES = {
-    "joint": ("#000000", ":"),
-    "er": ("#0072B2", "-"),
-    "tfcsr": ("#D55E00", "--"),
-    "tfcsr-spaced": ("#E69F00", "-."),
-    "mgp": ("#009E73", "-"),
-    "ewc": ("#CC79A7", "--"),
-    "si": ("#56B4E9", "-."),
-    "finetune": ("#666666", "-"),
+FORMATS = ("png", "svg", "pdf")
+# Text stays text in what is written; the same results give the same bytes.
+STYLE: Any = {
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tfcsr",
 }
+WIDTH, HEIGHT = 5.2, 3.8  # inches, of one picture
+MARKS = "osD^vPX*"
 
 
 def _plain(name: str) -> str:
@@ -33,21 +41,138 @@ def _plain(name: str) -> str:
     return printable(name).replace("$", r"\$")
 
 
-def learning_curves(axes: Axes, results: Sequence[Result]) -> None:
-    """Accuracy over all classes seen, after each task: the mean of each method with its 95 % interval."""
-    by_method: dict[str, list[Result]] = {}
-    for result in results:
-        by_method.setdefault(result.spec["method"], []).append(result)
-    for method, runs in sorted(by_method.items(), key=lambda item: -estimate([r.final_accuracy for r in item[1]]).mean):
-        points = [estimate(values) for values in zip(*(r.accuracy_after_task for r in runs), strict=True)]
+def _title(axes: Axes, text: str) -> None:
+    axes.set_title(_plain(text))
+
+
+def _spread(value: Estimate) -> float:
+    return value.half_width or 0.0
+
+
+def _seeds(series: Sequence[Series]) -> str:
+    numbers = {len(one.results()) for one in series}
+    n = f"{min(numbers)} to {max(numbers)}" if len(numbers) > 1 else str(*numbers)
+    return f"mean of {n} seed{'' if n == '1' else 's'}" + (", 95 % interval" if max(numbers) > 1 else "")
+
+
+def learning_curves(axes: Axes, group: Group) -> None:
+    """Accuracy over all classes seen, after each task: the mean of each series with its 95 % interval."""
+    for one in group.series:
+        runs = [result.accuracy_after_task for result in one.results().values()]
+        points = [estimate(values) for values in zip(*runs, strict=True)]
         tasks = range(1, len(points) + 1)
-        colour, line = STYLES.get(method, ("#888888", "-"))
-        axes.plot(tasks, [p.mean for p in points], line, color=colour, label=_plain(method), lw=1.8)
+        axes.plot(tasks, [p.mean for p in points], one.line, color=one.colour, label=_plain(one.label), lw=1.8)
         low = [p.mean if p.low is None else p.low for p in points]
         high = [p.mean if p.high is None else p.high for p in points]
-        axes.fill_between(tasks, low, high, color=colour, alpha=0.12, lw=0)
-    axes.set(xlabel="tasks learned", ylabel="accuracy over all classes seen (%)", ylim=(0, 102), xticks=list(tasks))
-    axes.legend(frameon=False, fontsize=8, ncols=2, loc="lower left")
+        axes.fill_between(tasks, low, high, color=one.colour, alpha=0.12, lw=0)
+    axes.set(xlabel="tasks learned", ylabel="accuracy over all classes seen (%)", ylim=(0, 102))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    _legend(axes, "lower left")
+    _title(axes, f"{group.name}: {_seeds(group.series)}")
+
+
+def _legend(axes: Axes, corner: Literal["lower left", "lower right"]) -> None:
+    entries = len(axes.get_legend_handles_labels()[1])
+    if entries <= 10:
+        axes.legend(ncols=1 if entries < 5 else 2, loc=corner)
+    else:  # beside the picture, where it hides nothing
+        axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1))
+
+
+def final_accuracy(axes: Axes, group: Group) -> None:
+    """Each series' mean with its interval, and its seeds."""
+    for i, one in enumerate(group.series):
+        accuracy = one.accuracy()
+        assert accuracy is not None
+        seeds = [result.final_accuracy for result in one.results().values()]
+        axes.plot(seeds, [i + 0.25] * len(seeds), ".", color=one.colour, ms=3, alpha=0.6)
+        axes.errorbar(accuracy.mean, i, xerr=_spread(accuracy), fmt=_mark(one), color=one.colour, ms=5, capsize=2)
+    _rows(axes, group.series)
+    axes.set(xlabel="final accuracy (%)", xlim=(-2, 102))
+    _title(axes, f"{group.name}: {_seeds(group.series)}")
+
+
+def differences(axes: Axes, group: Group) -> None:
+    """To the baseline, seed by seed; filled where the interval leaves out 0."""
+    axes.axvline(0, color="#666666", lw=1)
+    for i, one in enumerate(group.series):
+        if (difference := one.difference()) is None:
+            continue
+        clear = difference.low is not None and difference.high is not None and difference.low * difference.high > 0
+        face = one.colour if clear else "white"
+        spread = _spread(difference)
+        axes.errorbar(difference.mean, i, xerr=spread, fmt=_mark(one), color=one.colour, mfc=face, ms=6, capsize=2)
+    _rows(axes, group.series)
+    names = {one.against.label for one in group.series if one.against is not None}
+    axes.set(xlabel=_plain(f"paired difference to {names.pop() if len(names) == 1 else 'its baseline'} (points)"))
+
+
+def _rows(axes: Axes, series: Sequence[Series]) -> None:
+    axes.set_yticks(range(len(series)), [_plain(one.label) for one in series])
+    axes.set_ylim(len(series) - 0.5, -0.5)
+
+
+def _mark(one: Series) -> str:
+    return MARKS[one.variant % len(MARKS)]
+
+
+def accuracy_matrix(axes: Axes, group: Group) -> None:
+    """Of the first series that probes, or the best: the mean accuracy on each task after each."""
+    one = _example(group)
+    runs = [result.accuracy_matrix for result in one.results().values()]
+    mean = [
+        [sum(run[i][j] for run in runs) / len(runs) if j <= i else float("nan") for j in range(group.tasks)]
+        for i in range(group.tasks)
+    ]
+    _heat(axes, mean)
+    if group.tasks <= 12:
+        for i, row in enumerate(mean):
+            for j, value in enumerate(row[: i + 1]):
+                axes.text(j, i, f"{value:.0f}", ha="center", va="center", color="black" if value > 55 else "white")
+    axes.set(xlabel="accuracy on task", ylabel="after task")
+    axes.set_yticks(range(group.tasks), [str(i + 1) for i in range(group.tasks)])
+    axes.yaxis.set_major_locator(MaxNLocator(12, integer=True, steps=[1, 2, 5, 10])) if group.tasks > 12 else None
+    _title(axes, f"{one.label} on {group.name}")
+
+
+def retention(axes: Axes, group: Group) -> None:
+    """What is forgotten when: the mean accuracy on each class after each task, from the one that brought it on."""
+    one = _example(group)
+    results = list(one.results().values())
+    arrived = [(label, task) for task, classes in enumerate(results[0].classes_per_task) for label in classes]
+    same = [r for r in results if r.classes_per_task == results[0].classes_per_task]
+    rows = [
+        [
+            sum(r.class_accuracy[i][label] for r in same) / len(same) if i >= task else float("nan")
+            for i in range(group.tasks)
+        ]
+        for label, task in arrived
+        if 0 <= label < len(results[0].class_accuracy[0])
+    ]
+    _heat(axes, rows)
+    axes.set(xlabel="after task", ylabel="class, by arrival")
+    if len(arrived) <= 30:
+        axes.set_yticks(range(len(rows)), [str(label) for label, _ in arrived[: len(rows)]])
+    _title(axes, f"{one.label} on {group.name}")
+
+
+def _heat(axes: Axes, values: Sequence[Sequence[float]]) -> None:
+    image = axes.imshow(values, cmap="cividis", vmin=0, vmax=100, aspect="auto", interpolation="nearest")
+    figure = axes.get_figure()
+    assert figure is not None
+    figure.colorbar(image, ax=axes, label="accuracy (%)", shrink=0.9)
+    count = len(values[0])
+    if count <= 12:
+        axes.set_xticks(range(count), [str(i + 1) for i in range(count)])
+    axes.spines[:].set_visible(False)
+
+
+def _example(group: Group) -> Series:
+    return next((one for one in group.series if _probed(one)), group.series[0])
+
+
+def _probed(one: Series) -> list[Result]:
+    return [result for result in one.results().values() if result.probes and one.method == "tfcsr"]
 
 
 def recall_timeline(axes: Axes, result: Result) -> None:
@@ -55,17 +180,17 @@ def recall_timeline(axes: Axes, result: Result) -> None:
     starts = [sum(result.epochs_per_task[:i]) for i in range(len(result.epochs_per_task))]
     for task, (start, epochs) in enumerate(zip(starts, result.epochs_per_task, strict=True), start=1):
         axes.axvspan(start, start + epochs, color="#000000", alpha=0.05 if task % 2 else 0.0, lw=0)
-        axes.annotate(
-            f"task {task}", (start + epochs / 2, 0.02), xycoords=("data", "axes fraction"), ha="center", size=8
-        )
+        if len(starts) <= 12:
+            axes.annotate(
+                f"task {task}", (start + epochs / 2, 0.02), xycoords=("data", "axes fraction"), ha="center", size=8
+            )
     for probe in result.probes:
-        at = starts[probe["task"] - 1] + probe["epoch"]
-        end = min(
-            starts[probe["task"] - 1] + probe["next_epoch"],
-            starts[probe["task"] - 1] + result.epochs_per_task[probe["task"] - 1],
-        )
+        start, epochs = starts[probe["task"] - 1], result.epochs_per_task[probe["task"] - 1]
+        at = start + probe["epoch"]
         colour = "#0072B2" if probe["passed"] else "#D55E00"
-        axes.plot([at, end], [probe["recall"]] * 2, color=colour, lw=1, alpha=0.6)
+        if probe["next_epoch"] is not None:
+            end = start + min(probe["next_epoch"], epochs)
+            axes.plot([at, end], [probe["recall"]] * 2, color=colour, lw=1, alpha=0.6)
         axes.plot(at, probe["recall"], "o" if probe["passed"] else "x", color=colour, ms=5)
     threshold = result.spec["mastery_threshold"]
     axes.axhline(threshold, color="#666666", lw=0.8, ls=":")
@@ -77,31 +202,105 @@ def recall_timeline(axes: Axes, result: Result) -> None:
         ylim=(max(0, lowest - 12), 101.5),
         xlim=(0, sum(result.epochs_per_task)),
     )
+    spec = result.spec
+    _title(axes, f"{spec['method']}, seed {spec['seed']}: probes passed (•) and failed (×), and gaps")
+
+
+def _timeline(axes: Axes, group: Group) -> None:
+    probed = [result for one in group.series for result in one.results().values() if result.probes]
+    if not probed:
+        raise SpecError(f"no complete run on {group.name} has probed its buffer: there is no timeline to draw")
+    recall_timeline(axes, next((result for one in group.series for result in _probed(one)), probed[0]))
+
+
+def cost(axes: Axes, group: Group) -> None:
+    """Final accuracy against replay batches."""
+    for one in group.series:
+        accuracy, price = one.accuracy(), one.cost("replay_batches")
+        assert accuracy is not None
+        assert price is not None
+        face = "white" if one.method == UPPER_BOUND else one.colour
+        spread = _spread(accuracy)
+        axes.errorbar(
+            price, accuracy.mean, yerr=spread, fmt=_mark(one), color=one.colour, mfc=face, label=_plain(one.label)
+        )
+    axes.set(xlabel="replay batches", ylabel="final accuracy (%)", ylim=(0, 102))
+    _legend(axes, "lower right")
+    _title(axes, f"{group.name}: {_seeds(group.series)}")
+
+
+Part = Callable[[Axes, Group], None]
+FIGURES: Mapping[str, tuple[Part, ...]] = {
+    "overview": (learning_curves, _timeline),
+    "curves": (learning_curves,),
+    "final": (final_accuracy, differences),
+    "matrix": (accuracy_matrix,),
+    "timeline": (_timeline,),
+    "retention": (retention,),
+    "cost": (cost,),
+}
+
+
+def figure(name: str, group: Group) -> Figure:
+    """One of FIGURES, of the complete runs of a group."""
+    parts = FIGURES[name]
+    if name == "overview" and not any(_probed(one) for one in group.series):
+        parts = parts[:1]
+    height = max(HEIGHT, 1 + 0.28 * len(group.series))
+    made = Figure(figsize=(WIDTH * len(parts) - 0.4 * (len(parts) - 1), height), layout="constrained")
+    for axes, draw in zip(made.subplots(1, len(parts), squeeze=False)[0], parts, strict=True):
+        draw(axes, group)
+    return made
 
 
 def comparison_figure(results: Sequence[Result]) -> Figure:
-    probed = [r for r in results if r.spec["method"] == "tfcsr" and r.probes]
-    figure = Figure(figsize=(10, 3.8) if probed else (5.2, 3.8), layout="constrained")
-    axes = figure.subplots(1, 2 if probed else 1, squeeze=False)[0]
-    for one in axes:
-        one.spines[["top", "right"]].set_visible(False)
-    seeds = len({r.spec["seed"] for r in results})
-    learning_curves(axes[0], results)
-    axes[0].set_title(f"{_plain(results[0].spec['benchmark'])}: mean of {seeds} seeds, 95 % interval", size=10)
-    if probed:
-        recall_timeline(axes[1], probed[0])
-        axes[1].set_title(f"tfcsr, seed {probed[0].spec['seed']}: probes passed (•) and failed (×), and gaps", size=10)
-    return figure
+    """The overview of results at hand."""
+    with matplotlib.rc_context(STYLE):
+        return figure("overview", grouped([Run.of(result) for result in results])[0])
 
 
-def main() -> None:
-    if len(sys.argv) != 3:
-        sys.exit(__doc__)
-    results = read_results(Path(sys.argv[1]))
-    if not results:
-        raise OutputError(f"{sys.argv[1]} holds no complete run")
-    comparison_figure(results).savefig(sys.argv[2], dpi=150)
+def plot(
+    folder: str | Path,
+    name: str = "overview",
+    *,
+    benchmark: str | None = None,
+    format: str | None = None,
+    out: str | Path | None = None,
+) -> Path:
+    """Write a figure of a results folder, by default into it, and say where it is."""
+    if name not in FIGURES:
+        raise SpecError(f"unknown figure {name!r}: use one of {', '.join(FIGURES)}")
+    path = Path(out) if out is not None else None
+    kind = format or (path.suffix.removeprefix(".") if path is not None else "png")
+    if kind not in FORMATS:
+        raise SpecError(f"unknown format {kind!r}: use one of {', '.join(FORMATS)}, or such an ending of --out")
+    results = Results(folder)
+    results.look()
+    groups = grouped([run for run in results.runs if run.result is not None], results.baseline)
+    names = [group.name for group in groups]
+    chosen = [group for group in groups if benchmark is None or group.name == benchmark]
+    if not groups:
+        raise OutputError(f"{folder} holds no complete run: there is nothing to draw yet")
+    if len(chosen) != 1:
+        raise SpecError(f"{folder} holds results on {'; '.join(names)}: choose one of them with --benchmark")
+    path = path or Path(folder) / f"{name}.{kind}"
+    if path.is_dir():
+        raise OutputError(f"{path} is a folder: give a file as --out")
+    with matplotlib.rc_context(STYLE):
+        picture = figure(name, chosen[0])
+        _save(picture, path, kind)
+    return path
 
 
-if __name__ == "__main__":
-    main()
+def _save(picture: Figure, path: Path, kind: str) -> None:
+    """Whole or not at all. Without a date: the same results are the same file."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}{PART}")
+    undated: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            picture.savefig(beside, format=kind, dpi=150, metadata=undated[kind])
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+    sync_folder(path.parent)

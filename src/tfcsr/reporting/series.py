@@ -1,0 +1,201 @@
+"""Runs put together as figures show them: a series per spec, over its seeds, beside those it can be compared with."""
+
+import json
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from tfcsr.errors import SpecError, printable
+from tfcsr.experiments.reading import Run
+from tfcsr.experiments.result import Result
+from tfcsr.experiments.statistics import Estimate, estimate, paired_difference
+from tfcsr.reporting.styles import style
+from tfcsr.spec import NOT_IDENTITY, OPTIONS, RunSpec, format_value
+
+UPPER_BOUND = "joint"  # keeps every example ever seen: its cost is not on the scales of the others
+COSTS = ("replay_batches", "memory_checks", "seconds", "buffer_bytes")
+LONGEST = 120
+
+
+def shown(value: Any, longest: int = LONGEST) -> str:
+    """Text from a file, on one line and no longer than can be read."""
+    text = printable(format_value(value))
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
+
+
+@dataclass
+class Series:
+    """One spec but for its seed."""
+
+    spec: dict[str, Any]
+    given: dict[str, Any]  # what differs from the defaults
+    command: str | None  # without the seed
+    why_no_command: str
+    runs: list[Run] = field(default_factory=list)
+    repeated: int = 0  # folders that hold a run once more
+    label: str = ""
+    colour: str = ""
+    line: str = ""
+    variant: int = 0
+    against: "Series | None" = None
+
+    @property
+    def method(self) -> str:
+        return str(self.spec["method"])
+
+    def results(self) -> dict[int, Result]:
+        return {run.spec["seed"]: run.result for run in self.runs if run.result is not None}
+
+    def accuracy(self) -> Estimate | None:
+        return optional([r.final_accuracy for r in self.results().values()])
+
+    def forgetting(self) -> Estimate | None:
+        return optional([r.forgetting for r in self.results().values()])
+
+    def cost(self, name: str) -> float | None:
+        values = optional([getattr(r, name) for r in self.results().values()])
+        return values.mean if values else None
+
+    def difference(self) -> Estimate | None:
+        """To the series it stands against, seed by seed."""
+        if self.against is None:
+            return None
+        ours, theirs = self.results(), self.against.results()
+        return paired_difference(
+            {seed: r.final_accuracy for seed, r in ours.items()}, {seed: r.final_accuracy for seed, r in theirs.items()}
+        )
+
+    def same_weights(self) -> int:
+        """With how many seeds it ended in the very weights of the series it stands against; 0 unless with all."""
+        if self.against is None:
+            return 0
+        ours, theirs = self.results(), self.against.results()
+        shared = ours.keys() & theirs.keys()
+        same = all(ours[seed].weights_sha256 == theirs[seed].weights_sha256 for seed in shared)
+        return len(shared) if same else 0
+
+    def collapsed(self) -> int:
+        return sum(result.collapsed is not None for result in self.results().values())
+
+
+@dataclass
+class Group:
+    """All series over the same tasks."""
+
+    benchmark: str
+    tasks: int
+    series: list[Series]
+    name: str = ""
+
+
+def optional(values: Iterable[float | None]) -> Estimate | None:
+    known = [value for value in values if value is not None]
+    return estimate(known) if known else None
+
+
+def grouped(runs: Sequence[Run], baseline: str | None = None) -> list[Group]:
+    """Every run whose spec can be read, best series first; `baseline` is the method the others are compared with."""
+    series: dict[str, Series] = {}
+    groups: dict[tuple[str, int], Group] = {}
+    for run in runs:
+        if not run.spec or not run.tasks:
+            continue
+        identity = {k: v for k, v in run.spec.items() if k not in (*NOT_IDENTITY, "seed")}
+        key = json.dumps([run.tasks, identity], sort_keys=True)
+        if key not in series:
+            series[key] = _series(run.spec)
+            group = groups.setdefault(
+                (run.spec["benchmark"], run.tasks), Group(run.spec["benchmark"], run.tasks, [], run.spec["benchmark"])
+            )
+            group.series.append(series[key])
+        _take(series[key], run)
+    names = [group.benchmark for group in groups.values()]
+    for group in groups.values():
+        if names.count(group.benchmark) > 1:
+            group.name = f"{group.benchmark}, {group.tasks} tasks"
+        group.name = shown(group.name)
+        _arrange(group, baseline)
+    return sorted(groups.values(), key=lambda group: (group.benchmark, group.tasks))
+
+
+def _series(spec: dict[str, Any]) -> Series:
+    identity = {k: v for k, v in spec.items() if k not in NOT_IDENTITY} | {"seed": 0}
+    try:
+        known = RunSpec.from_dict(identity)
+    except SpecError as error:  # of a user's own method or benchmark, or of another version
+        return Series(spec, _given(identity), None, shown(str(error), 300))
+    return Series(spec, known.given(), shlex.join(["tfcsr", "run", *known.flags()]), "")
+
+
+def _given(identity: dict[str, Any]) -> dict[str, Any]:
+    """What differs from the defaults, its benchmark's if that is known, in a spec that names something unknown."""
+    try:
+        return RunSpec.from_dict(identity | {"method": "er"}).given() | {"method": identity["method"]}
+    except SpecError:
+        defaults = {name: option.default for name, option in OPTIONS.items()}
+        return {k: v for k, v in identity.items() if k != "seed" and v != defaults.get(k)}
+
+
+def _take(series: Series, run: Run) -> None:
+    """One run per seed: a complete one before one that is not, else the first."""
+    for i, other in enumerate(series.runs):
+        if other.spec["seed"] == run.spec["seed"]:
+            series.repeated += 1
+            if other.result is None and run.result is not None:
+                series.runs[i] = run
+            return
+    series.runs.append(run)
+
+
+def _arrange(group: Group, baseline: str | None) -> None:
+    for one in group.series:
+        one.runs.sort(key=lambda run: run.spec["seed"])
+    group.series.sort(key=lambda one: (_rank(one), one.method, json.dumps(one.given, sort_keys=True)))
+    _label(group.series)
+    methods = [one.method for one in group.series]
+    if baseline not in methods:
+        baseline = "er" if "er" in methods else None
+    candidates = [one for one in group.series if one.method == baseline]
+    for one in group.series:
+        if candidates and one.method != baseline:
+            one.against = max(candidates, key=lambda other: _alike(one, other))
+
+
+def _rank(series: Series) -> float:
+    accuracy = series.accuracy()
+    return -accuracy.mean if accuracy else 1.0
+
+
+def _alike(one: Series, other: Series) -> int:
+    """The more, the fewer of the fields that either was given differ."""
+    names = (one.given.keys() | other.given.keys()) - {"method"}
+    return -sum(1 for name in names if one.spec.get(name) != other.spec.get(name))
+
+
+def _label(series: list[Series]) -> None:
+    """The method, and what distinguishes a series from the others: a field it was given and not all were, or in which
+    the series of its method differ.
+    """
+    for one in series:
+        same = [other for other in series if other.method == one.method]
+        names = [
+            name
+            for name in one.spec
+            if name not in ("benchmark", "method", "seed", *NOT_IDENTITY)
+            and (
+                any(other.spec.get(name) != one.spec[name] for other in same)
+                if len(same) > 1
+                else name in one.given and any(other.given.get(name) != one.given[name] for other in series)
+            )
+        ]
+        if "protocol" in names:  # it stands for the fields it sets
+            names = ["protocol", *(name for name in names if name in one.given and name != "protocol")]
+        one.variant = same.index(one)
+        one.colour, one.line = style(one.method, one.variant)
+        one.label = shown(", ".join([one.method, *(f"{name} {shown(one.spec[name], 40)}" for name in names)]))
+    counts: dict[str, int] = {}
+    for one in series:  # what was cut short may have become alike
+        counts[one.label] = counts.get(one.label, 0) + 1
+        if counts[one.label] > 1:
+            one.label += f" ({counts[one.label]})"

@@ -1,0 +1,157 @@
+import json
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+import tfcsr
+from tests.conftest import make_spec
+from tests.reporting.conftest import HOSTILE, change, one_run
+from tfcsr.cli import _parser, _spec_fields
+from tfcsr.experiments.reading import Results, Run
+from tfcsr.experiments.statistics import estimate, paired_difference
+from tfcsr.reporting.series import LONGEST, grouped
+from tfcsr.spec import RunSpec
+
+
+def groups_of(folder):
+    results = Results(folder)
+    results.look()
+    return grouped(results.runs, results.baseline)
+
+
+def fake(**fields) -> Run:
+    run = Run(Path("nowhere"))
+    run.spec = RunSpec.from_dict({"benchmark": "split-digits"} | fields).to_dict()
+    return run
+
+
+def labels(*runs: Run, baseline: str | None = None) -> list[str]:
+    return [one.label for group in grouped(runs, baseline) for one in group.series]
+
+
+def test_runs_of_one_spec_but_for_the_seed_are_a_series(grid):
+    (group,) = groups_of(grid)
+    assert (group.name, group.tasks) == ("tiny", 3)
+    assert {one.label: [run.spec["seed"] for run in one.runs] for one in group.series} == {
+        "joint": [0, 1],
+        "er, buffer_capacity 24": [0, 1],
+        "er, buffer_capacity 12": [0, 1],
+        "tfcsr": [0, 1],
+        "finetune": [0, 1],
+    }
+    means = [one.accuracy().mean for one in group.series]
+    assert means == sorted(means, reverse=True)
+
+
+def test_statistics_are_those_of_the_house(grid):
+    (group,) = groups_of(grid)
+    er = next(one for one in group.series if one.label == "er, buffer_capacity 24")
+    for one in group.series:
+        ours = {seed: result.final_accuracy for seed, result in one.results().items()}
+        assert one.accuracy() == estimate(list(ours.values()))
+        if one.method == "er":
+            assert one.difference() is None
+        else:
+            assert one.against is er
+            theirs = {seed: result.final_accuracy for seed, result in er.results().items()}
+            assert one.difference() == paired_difference(ours, theirs)
+        assert one.same_weights() == (2 if one.method == "tfcsr" else 0)
+
+
+@pytest.mark.parametrize(
+    ("specs", "said"),
+    [
+        ([{"method": "er"}, {"method": "mgp"}], ["er", "mgp"]),  # mgp's own defaults distinguish nothing
+        (
+            [{"method": "er"}, {"method": "er", "buffer_capacity": 500}],
+            ["er, buffer_capacity 50", "er, buffer_capacity 500"],
+        ),
+        ([{"method": "er", "buffer_capacity": 500}, {"method": "tfcsr"}], ["er, buffer_capacity 500", "tfcsr"]),
+        ([{"method": "er", "lr": 0.01}, {"method": "tfcsr", "lr": 0.01}], ["er", "tfcsr"]),  # all alike
+        ([{"method": "er"}, {"method": "er", "protocol": "paper"}], ["er, protocol default", "er, protocol paper"]),
+        (
+            [{"method": "er", "protocol": "paper"}, {"method": "er", "protocol": "paper", "augment": "crop-flip"}],
+            ["er, augment crop-flip", "er, augment none"],
+        ),
+    ],
+)
+def test_labels_say_what_differs(specs, said):
+    assert sorted(labels(*(fake(**spec) for spec in specs))) == said
+
+
+def test_several_benchmarks_and_numbers_of_tasks_stand_apart():
+    runs = [fake(), fake(benchmark="split-mnist"), fake(tasks=2)]
+    assert [group.name for group in grouped(runs)] == ["split-digits, 2 tasks", "split-digits, 5 tasks", "split-mnist"]
+
+
+def test_each_stands_against_the_baseline_most_like_it():
+    runs = [fake(method=m, buffer_capacity=c) for m in ("er", "tfcsr") for c in (50, 500)]
+    (group,) = grouped(runs)
+    pairs = {one.label: one.against.label for one in group.series if one.against}
+    assert pairs == {f"tfcsr, buffer_capacity {c}": f"er, buffer_capacity {c}" for c in (50, 500)}
+    (group,) = grouped([fake(method="er"), fake(method="si")], baseline="si")
+    assert {one.label: one.against and one.against.label for one in group.series} == {"er": "si", "si": None}
+    (group,) = grouped([fake(method="mgp"), fake(method="si")], baseline="absent")
+    assert all(one.against is None for one in group.series)
+
+
+def test_a_run_that_is_here_twice_counts_once(copy):
+    shutil.copytree(one_run(copy), copy / "again")
+    (group,) = groups_of(copy)
+    tfcsr_ = next(one for one in group.series if one.label == "tfcsr")
+    assert (len(tfcsr_.runs), tfcsr_.repeated) == (2, 1)
+    (one_run(copy) / "result.json").unlink()
+    (group,) = groups_of(copy)
+    assert len(next(one for one in group.series if one.label == "tfcsr").results()) == 2
+
+
+def test_the_command_is_the_run(grid):
+    for group in groups_of(grid):
+        for one in group.series:
+            for run in one.runs:
+                assert one.command is not None
+                command = shlex.split(f"{one.command} --seed {run.spec['seed']}")
+                assert command[:2] == ["tfcsr", "run"]
+                options = vars(_parser().parse_args(command[1:]))
+                del options["command"]
+                again = RunSpec.from_dict(_spec_fields(options))
+                assert again.key() == RunSpec.from_dict(run.spec).key()
+                assert run.name.endswith(again.key())
+
+
+def test_a_spec_of_somebody_elses_method_has_no_command_but_a_place(copy):
+    folder = one_run(copy)
+    spec = json.loads((folder / "spec.json").read_text()) | {"method": HOSTILE}
+    change(folder / "spec.json", **spec)
+    change(folder / "result.json", spec=spec)
+    (group,) = groups_of(copy)
+    one = next(one for one in group.series if one.method == HOSTILE)
+    assert one.command is None
+    assert "unknown method" in one.why_no_command
+    assert one.colour == "#888888"
+
+
+def test_long_names_are_cut_and_stay_apart(copy):
+    for seed in (0, 1):
+        folder = one_run(copy, "tfcsr", seed)
+        spec = json.loads((folder / "spec.json").read_text()) | {"method": "x" * 10**6, "policy": f"{'p' * 200}{seed}"}
+        change(folder / "result.json", spec=spec)
+    (group,) = groups_of(copy)
+    names = [one.label for one in group.series]
+    assert len(set(names)) == len(names)
+    assert max(map(len, names)) <= LONGEST + 4
+
+
+def test_a_variant_keeps_the_colour_and_changes_the_line():
+    (group,) = grouped([fake(method="er", buffer_capacity=c) for c in (50, 60, 70)])
+    assert len({one.colour for one in group.series}) == 1
+    assert len({one.line for one in group.series}) == 3
+
+
+def test_results_at_hand_are_runs_too():
+    result = tfcsr.run(make_spec(method="tfcsr", epochs=2))
+    (group,) = grouped([Run.of(result)])
+    assert group.series[0].results() == {0: result}
+    assert [probe.recall for probe in group.series[0].runs[0].probes()] == [p["recall"] for p in result.probes]
