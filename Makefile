@@ -7,6 +7,7 @@ READY := .venv/.ready
 
 demo: $(READY)
 	@$(BIN)/tfcsr compare --benchmark split-digits --methods all --seeds 5 --out results/demo
+	@$(BIN)/tfcsr report results/demo
 
 test: $(READY)
 	$(BIN)/ruff check .

@@ -1,0 +1,133 @@
+"""The live page: the report's, served to this machine alone, with news pushed as they come. It only reads."""
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfcsr.errors import OutputError, SpecError
+from tfcsr.experiments.reading import Results
+from tfcsr.reporting.report import ROOM, render
+from tfcsr.reporting.view import document
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+HOSTS = ("127.0.0.1", "localhost")
+SECONDS_BETWEEN_LOOKS = 1.0
+SHARE_OF_TIME = 0.2  # at most, for looking: a folder of ten thousand runs is looked at less often
+SECONDS_BETWEEN_SIGNS = 15.0  # of life, for a reader whom nothing new is sent
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Watch:
+    """A results folder that is looked at as long as somebody watches."""
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
+        self.number = 0  # of the news: whoever has seen a smaller one gets them
+        self.news = ""
+        self._cost = 0.0
+        self._looked = -float("inf")
+        self._lock = asyncio.Lock()
+
+    async def look(self, *, wait: bool) -> None:
+        """Once for all who watch, however many they are; who will not wait takes what is known if that is recent."""
+        asked = time.monotonic()
+        async with self._lock:
+            pause = self._looked + max(SECONDS_BETWEEN_LOOKS, self._cost / SHARE_OF_TIME) - time.monotonic()
+            if self._looked > asked or (pause > 0 and not wait):
+                return
+            await asyncio.sleep(max(0.0, pause))
+            await asyncio.to_thread(self._look)
+
+    def _look(self) -> None:
+        started = time.monotonic()
+        if self.results.look() or not self.number:
+            self.news = document(self.results, live=True, room=ROOM)
+            self.number += 1
+        self._looked = time.monotonic()
+        self._cost = self._looked - started
+
+    async def told(self, leaving: Callable[[], bool]) -> AsyncIterator[str]:
+        """Server-sent events: the whole document whenever anything in it has changed."""
+        seen, spoke = 0, time.monotonic()
+        yield "retry: 1000\n\n"
+        while not leaving():
+            if seen != self.number:
+                seen, spoke = self.number, time.monotonic()
+                yield f"id: {seen}\ndata: {self.news}\n\n"
+            elif time.monotonic() - spoke > SECONDS_BETWEEN_SIGNS:
+                spoke = time.monotonic()
+                yield ": nothing new\n\n"
+            if seen == self.number:
+                await self.look(wait=True)
+
+
+def application(results: Results, leaving: Callable[[], bool] = lambda: False) -> "Starlette":
+    from starlette.applications import Starlette
+    from starlette.middleware import Middleware
+    from starlette.middleware.trustedhost import TrustedHostMiddleware
+    from starlette.responses import HTMLResponse, Response, StreamingResponse
+    from starlette.routing import Route
+
+    watch = Watch(results)
+
+    async def page(request: "Request") -> "Response":
+        await watch.look(wait=False)
+        return HTMLResponse(await asyncio.to_thread(render, watch.news, live=True), headers=HEADERS)
+
+    async def news(request: "Request") -> "Response":
+        await watch.look(wait=False)
+        return Response(watch.news, media_type="application/json", headers=HEADERS)
+
+    async def events(request: "Request") -> "Response":
+        return StreamingResponse(watch.told(leaving), media_type="text/event-stream", headers=HEADERS)
+
+    # A page elsewhere can make a name of its own point here; what it cannot do is to be called by one of ours.
+    trusted = Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False)
+    routes = [Route("/", page), Route("/data.json", news), Route("/events", events)]
+    return Starlette(routes=routes, middleware=[trusted])
+
+
+def serve(folder: str | Path, host: str = "127.0.0.1", port: int = 0, say: Callable[[str], None] = print) -> None:
+    """Until Ctrl-C. Port 0 is any that is free; `say` is told the address."""
+    if host not in HOSTS:
+        raise SpecError(
+            f"host {host!r} is refused: the page has no password, so only this machine may see it; use 127.0.0.1, and"
+            " a tunnel (ssh -L) to look from elsewhere"
+        )
+    if not 0 <= port < 1 << 16:
+        raise SpecError(f"port {port} is impossible: it must be between 0 and 65535, 0 for any that is free")
+    results = Results(folder)
+    import uvicorn
+
+    with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as door:
+        door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            door.bind(("127.0.0.1", port))
+            door.listen()  # whoever follows the address at once waits a moment, and is not turned away
+        except OSError as error:
+            raise OutputError(f"cannot listen on port {port}: {error.strerror}; choose another --port, or 0") from None
+        config = uvicorn.Config(
+            application(results, lambda: server.should_exit),
+            log_level="critical",
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=2,
+        )
+        server = uvicorn.Server(config)
+        say(f"http://{host}:{door.getsockname()[1]}/")
+        with contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[door])
+        raise KeyboardInterrupt("no longer watching; the runs go on")  # nothing else ends it

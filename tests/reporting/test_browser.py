@@ -1,0 +1,308 @@
+"""The page in a real browser: everything drawn, everything operable, no error, and no request to anybody else."""
+
+import json
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.experiments.conftest import start
+from tests.reporting.chromium import EXECUTABLE, MISSING, chromium, drawn
+from tests.reporting.conftest import HOSTILE, change, one_run
+from tests.reporting.test_watch import watch
+from tfcsr.files import locked
+from tfcsr.reporting.report import write_report
+
+__all__ = ["start", "watch"]  # fixtures
+
+pytestmark = pytest.mark.skipif(EXECUTABLE is None, reason=MISSING)
+
+CHARTS = ("curves", "final", "difference", "matrix", "timeline", "retention", "cost")
+MARKS = "document.getElementById('chart-timeline').data.filter(t => t.mode === 'markers').map(t => t.x.length)"
+TRACES = "(id) => document.getElementById('chart-' + id).data.length"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visit(browser) -> Iterator[Callable[..., Any]]:
+    """Opens a page; afterwards nothing may have gone wrong in it, and nobody else been asked."""
+    pages: list[Any] = []
+    wrong: list[str] = []
+
+    def open_page(address: Path | str, width: int = 1200, allowed: str = "", **settings: Any) -> Any:
+        page = browser.new_page(viewport={"width": width, "height": 900}, **settings)
+        pages.append(page)
+        where = address.resolve().as_uri() if isinstance(address, Path) else address
+
+        def requested(request: Any) -> None:
+            if not (request.url == where or request.url.startswith(("data:", allowed or "data:"))):
+                wrong.append(f"asked for {request.url}")
+
+        page.on("request", requested)
+        page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("dialog", lambda dialog: (wrong.append("dialog"), dialog.dismiss()))
+        drawn(page, where)
+        page.wrong = wrong
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert wrong == []
+
+
+@pytest.fixture(scope="module")
+def report(grid, tmp_path_factory) -> Path:
+    return write_report(grid, tmp_path_factory.mktemp("page") / "report.html")
+
+
+def until(page: Any, condition: str) -> None:
+    """Asked from outside: the page itself may not evaluate text, and shall not."""
+    for _ in range(200):
+        if page.evaluate(condition):
+            return
+        page.wait_for_timeout(50)
+    raise AssertionError(condition)
+
+
+def scrolls_sideways(page: Any) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth > window.innerWidth"))
+
+
+def test_every_chart_is_drawn_and_named(visit, report):
+    page = visit(report)
+    for name in CHARTS:
+        chart = page.locator(f"#chart-{name}")
+        assert chart.locator("svg.main-svg").first.bounding_box()["height"] > 100, name
+        assert chart.locator(".trace, .hm, .heatmaplayer image").count() > 0, name
+        assert len(chart.get_attribute("aria-label")) > 20, name
+    sections = page.eval_on_selector_all("main section", "all => all.map(one => [one.id, one.offsetTop])")
+    assert [name for name, _ in sections] == [
+        "summary",
+        "curves",
+        "final",
+        "matrix",
+        "timeline",
+        "retention",
+        "cost",
+        "specs",
+    ]
+    assert [top for _, top in sections] == sorted(top for _, top in sections)
+    for name in ("curves", "final", "matrix", "timeline", "retention", "cost", "runs"):
+        assert page.locator(f"#table-{name} tbody tr").count() > 0, name
+
+
+def test_hovering_tells_the_value(visit, report):
+    page = visit(report)
+    page.locator("#chart-curves .trace .point").last.hover(force=True)
+    page.wait_for_selector("#chart-curves .hovertext")
+    assert "after task 3" in page.locator("#chart-curves .hovertext").text_content()
+
+
+def test_a_series_is_switched_off_and_on_by_keyboard(visit, report):
+    page = visit(report)
+    before = [page.evaluate(TRACES, name) for name in ("curves", "final", "cost")]
+    box = page.get_by_label("finetune", exact=True)
+    box.focus()
+    page.keyboard.press("Space")
+    assert not box.is_checked()
+    assert [page.evaluate(TRACES, name) for name in ("curves", "final", "cost")] == [
+        before[0] - 3,
+        before[1] - 1,
+        before[2] - 1,
+    ]
+    page.keyboard.press("Space")
+    assert [page.evaluate(TRACES, name) for name in ("curves", "final", "cost")] == before
+
+
+def test_the_slider_moves_through_the_tasks(visit, report, grid):
+    page = visit(report)
+    page.select_option("#matrix-series", "finetune")
+    rows = "document.getElementById('chart-matrix').data[0].z.filter(row => row.some(v => v !== null)).length"
+    assert page.evaluate(rows) == 3
+    page.locator("#matrix-task").focus()
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate(rows) == 2
+    assert page.locator("#matrix-at").inner_text() == "2"
+    matrices = [json.loads(f.read_text())["accuracy_matrix"] for f in grid.glob("finetune-*/result.json")]
+    mean = sum(matrix[1][0] for matrix in matrices) / 2
+    assert page.locator("#matrix-words").inner_text().startswith(f"After task 2: task 1 {mean:.1f} %, task 2 ")
+    page.keyboard.press("Home")
+    assert page.evaluate(rows) == 1
+
+
+def test_the_timeline_of_each_run_per_task_and_class(visit, report, grid):
+    page = visit(report)
+    for seed in (0, 1):
+        page.select_option("#timeline-run", label=f"tfcsr, seed {seed}")
+        probes = json.loads((one_run(grid, "tfcsr", seed) / "result.json").read_text())["probes"]
+        passed = sum(probe["passed"] for probe in probes)
+        assert page.evaluate(MARKS) == [passed, len(probes) - passed]
+        assert f"{len(probes)} probes, {passed} passed" in page.locator("#timeline-words").inner_text()
+    heat = "document.getElementById('chart-timeline').data.find(t => t.type === 'heatmap').z.length"
+    assert page.evaluate(heat) == 3
+    page.select_option("#timeline-part", "per_class")
+    assert page.evaluate(heat) == 6
+
+
+def test_cost_and_retention_can_be_chosen(visit, report):
+    page = visit(report)
+    title = "document.getElementById('chart-cost').layout.xaxis.title.text"
+    for kind in ("memory_checks", "seconds", "buffer_bytes", "replay_batches"):
+        page.select_option("#cost-kind", kind)
+        assert page.evaluate(title)
+    assert page.evaluate(title) == "replay batches"
+    page.select_option("#retention-series", "joint")
+    assert "joint" in page.locator("#chart-retention").get_attribute("aria-label")
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (390, "dark"), (1200, "dark")])
+def test_light_dark_and_small(visit, report, width, scheme, tmp_path):
+    page = visit(report, width, color_scheme=scheme, reduced_motion="reduce")
+    assert not scrolls_sideways(page)
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(20, 23, 26)") == (scheme == "dark")
+    assert page.evaluate("document.getElementById('chart-curves').layout.paper_bgcolor") == (
+        "#14171a" if scheme == "dark" else "#ffffff"
+    )
+    page.locator("#theme").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != ground
+    for details in page.locator("details").all():
+        details.evaluate("one => { one.open = true; }")
+    assert not scrolls_sideways(page)
+    if width > 1000:
+        return
+    for name in CHARTS:
+        box = page.locator(f"#chart-{name} svg.main-svg").first.bounding_box()
+        assert box["x"] >= 0, name
+        assert box["x"] + box["width"] <= width, name
+
+
+def test_tab_reaches_everything_and_shows_where_it_is(visit, report):
+    page = visit(report)
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    assert page.evaluate("document.activeElement.getBoundingClientRect().left") >= 0
+    reached = set()
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        reached.add(page.evaluate("document.activeElement.id || document.activeElement.type"))
+    assert {
+        "theme",
+        "checkbox",
+        "matrix-series",
+        "matrix-task",
+        "timeline-run",
+        "timeline-part",
+        "cost-kind",
+    } <= reached
+
+
+def test_on_paper_it_is_light_and_unfolded(visit, report, tmp_path):
+    page = visit(report, color_scheme="dark")
+    page.pdf(path=tmp_path / "page.pdf")
+    assert (tmp_path / "page.pdf").stat().st_size > 50_000
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+    assert page.locator("details:not([open])").count() == 0
+    page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert page.locator("details[open]").count() == 0
+
+
+def test_hostile_names_stay_text(visit, copy):
+    folder = copy / "<img src=x onerror=alert(1)>"
+    one_run(copy).rename(folder)
+    spec = json.loads((folder / "spec.json").read_text()) | {"method": HOSTILE}
+    change(folder / "result.json", spec=spec)
+    page = visit(write_report(copy.rename(copy.parent / "<b onclick=alert(3)>x")))
+    label = HOSTILE.replace("\u2028", r"\u2028")
+    assert page.get_by_label(label, exact=True).count() == 1
+    assert page.locator("main img, main script, h1 b").count() == 0
+    assert page.locator("h1").inner_text() == "<b onclick=alert(3)>x"
+    assert folder.name in page.locator("#table-runs").inner_text()
+    page.select_option("#timeline-run", label=f"{label}, seed 0")
+    page.select_option("#matrix-series", label)
+    assert label[:20] in "".join(page.locator("#chart-final .ytick").all_text_contents())
+    page.locator("#chart-final .trace .point").first.hover(force=True)
+    assert page.locator("#chart-final a, #chart-final image").count() == 0
+
+
+def test_several_benchmarks_are_chosen_between(visit, copy, made_up):
+    shutil.copytree(made_up(15), copy, dirs_exist_ok=True)
+    page = visit(write_report(copy))
+    assert page.locator("#group option").all_inner_texts() == ["split-cifar100", "tiny"]
+    assert page.locator("#series input").count() == 15
+    page.select_option("#group", "tiny")
+    assert page.locator("#series input").count() == 5
+    assert page.evaluate("document.getElementById('chart-matrix').data[0].z.length") == 3
+
+
+def test_a_run_that_never_probes(visit, copy):
+    page = visit(write_report(one_run(copy, "finetune"), copy / "one.html"))
+    assert page.locator("#timeline-words").inner_text() == "No run here has probed its buffer."
+    assert not page.locator("#chart-timeline").is_visible()
+    assert page.locator("#no-difference").is_visible()
+
+
+def test_the_live_page_follows_its_runs(visit, watch, grid, tmp_path):
+    """From nothing to a run that begins, goes on, fails, is resumed and ends; then the server goes and comes back."""
+    whole, folder = one_run(grid), tmp_path / "live"
+    folder.mkdir()
+    told = (whole / "events.jsonl").read_text().splitlines(keepends=True)
+    probes = [i for i, line in enumerate(told) if '"probe"' in line]
+    process, port = watch(folder)
+    address = f"http://127.0.0.1:{port}/"
+    page = visit(address, allowed=address)
+    assert "waits for the first" in page.locator("#headline").inner_text()
+
+    run = folder / "<i>run"
+    run.mkdir()
+    shutil.copy(whole / "spec.json", run)
+    (run / "events.jsonl").write_text("".join(told[: probes[1]]))
+    with locked(run):
+        page.wait_for_selector("#progress .run")
+        assert "task 1 of 3" in page.locator("#progress .run").inner_text()
+        assert page.locator("#progress .run span").first.inner_text() == "<i>run"
+        count = f"{MARKS}.reduce((n, length) => n + length, 0)"
+        assert page.evaluate(count) == 1
+        with (run / "events.jsonl").open("a") as file:
+            file.write("".join(told[probes[1] : probes[3]]))
+        until(page, f"{count} === 3")
+        points = "Math.max(...document.getElementById('chart-curves').data.map(t => t.x.length))"
+        end = next(i for i, line in enumerate(told) if '"task_finished"' in line)
+        (run / "events.jsonl").write_text("".join(told[: end + 1]))
+        until(page, f"{points} === 1")
+        failed = {"event": "failed", "time": 1.0, "task": 2, "epoch": 1, "step": 9, "loss": "inf"}
+        (run / "events.jsonl").write_text("".join(told[: end + 1]) + json.dumps(failed) + "\n")
+    until(page, "document.getElementById('progress').innerText.includes('failed: the loss became inf')")
+    (run / "events.jsonl").write_text("".join(told[: end + 2]))
+    with locked(run):
+        until(page, "document.getElementById('headline').innerText.includes('1 running')")
+    shutil.copytree(whole, run, dirs_exist_ok=True)
+    until(page, "document.getElementById('headline').innerText === '1 run: 1 complete.'")
+    assert page.locator("#progress .run").count() == 0
+    assert page.evaluate(points) == 3
+    page.select_option("#cost-kind", "seconds")
+
+    assert page.wrong == []
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=10)
+    page.wait_for_selector("#connection.lost")
+    page.wrong.clear()  # that it could not be reached, the browser says too
+    shutil.copytree(one_run(grid, "er"), folder / "second")
+    watch(folder, "--port", str(port))
+    until(page, "document.getElementById('headline').innerText === '2 runs: 2 complete.'")
+    assert not page.locator("#connection").is_visible()
+    assert page.locator("#cost-kind").input_value() == "seconds"  # what was chosen stays
+    page.close()  # before its server
+    page.wrong[:] = [line for line in page.wrong if "net::ERR_" not in line]
