@@ -5,7 +5,7 @@ import weakref
 
 import tfcsr
 from tests.conftest import make_spec
-from tests.nightly.load import grid, listing, long_sequence
+from tests.nightly.load import grid, listing, long_sequence, looking
 from tfcsr.training.loop import Training
 
 
@@ -37,3 +37,7 @@ def test_a_run_goes_when_it_is_done_and_does_not_wait_to_be_collected(tmp_path, 
         assert [ref() for ref in made] == [None, None]
     finally:
         gc.enable()
+
+
+def test_many_runs_are_looked_at(tmp_path):
+    assert looking(400, tmp_path).startswith("400 runs")

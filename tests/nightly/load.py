@@ -22,6 +22,9 @@ from tests.conftest import make_spec, striped_dataset
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.experiments import pool
 from tfcsr.experiments.pool import News
+from tfcsr.experiments.reading import Results
+from tfcsr.reporting.report import ROOM
+from tfcsr.reporting.view import document
 from tfcsr.spec import RunSpec
 
 METHODS = ("er", "tfcsr", "ewc", "finetune")
@@ -109,6 +112,33 @@ def listing(folders: int, folder: Path) -> str:
     return f"{folders} folders of runs, {len(text)} bytes each, listed in {seconds:.2f} s"
 
 
+def looking(folders: int, folder: Path) -> str:
+    """The page of so many runs, each with a seed and a history of its own; and how long it takes to see nothing new."""
+    sound = tfcsr.run(make_spec(method="tfcsr", epochs=4, out=str(folder / "first"))).to_dict()
+    told = (folder / "first" / "events.jsonl").read_bytes()
+    for i in range(1, folders):
+        run = folder / f"run{i}"
+        run.mkdir()
+        spec = sound["spec"] | {"seed": i // 4, "method": ("er", "tfcsr", "si", "mgp")[i % 4]}
+        (run / "spec.json").write_text(json.dumps(spec))
+        (run / "events.jsonl").write_bytes(told)
+        if i % 100:
+            (run / "result.json").write_text(json.dumps(sound | {"spec": spec}))
+    started = time.monotonic()
+    results = Results(folder)
+    results.look()
+    first = time.monotonic() - started
+    text = document(results, live=True, room=ROOM)
+    made = time.monotonic() - started - first
+    started = time.monotonic()
+    assert not results.look()
+    again = time.monotonic() - started
+    assert len(text) <= ROOM
+    assert sum(json.loads(text)["counts"].values()) == folders
+    assert again < 1 + folders / 10_000, f"a second look took {again:.2f} s"
+    return f"{folders} runs read in {first:.1f} s, their page made in {made:.1f} s, a second look {again:.2f} s"
+
+
 @contextmanager
 def many_classes(classes: int) -> Iterator[str]:
     data = striped_dataset(classes, train=2, test=1)
@@ -147,7 +177,12 @@ def main() -> None:
     parser.add_argument("--folders", type=int, default=10_000)
     parser.add_argument("--tasks", type=int, default=1000)
     options = parser.parse_args()
-    for what, number in ((listing, options.folders), (long_sequence, options.tasks), (grid, options.runs)):
+    for what, number in (
+        (listing, options.folders),
+        (looking, options.folders),
+        (long_sequence, options.tasks),
+        (grid, options.runs),
+    ):
         started = time.monotonic()
         with tempfile.TemporaryDirectory() as folder:
             said = what(number, Path(folder))

@@ -36,28 +36,22 @@ def drawn(page: Page, address: str) -> None:
 
 
 def screenshots(report: Path, folder: Path) -> None:
-    """The whole page in light, dark and at phone width, and the two pictures of the README."""
+    """The two pictures of the README."""
     from PIL import Image
 
     with chromium() as browser:
-        for name, width, scheme in (("light", 1200, "light"), ("dark", 1200, "dark"), ("phone", 390, "dark")):
-            page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)  # type: ignore[arg-type]
-            drawn(page, report.resolve().as_uri())
-            page.screenshot(path=folder / f"whole-{name}.png", full_page=True)
-            page.close()
         page = browser.new_page(viewport={"width": 1000, "height": 900}, color_scheme="light")
         drawn(page, report.resolve().as_uri())
         page.locator("#timeline").screenshot(path=folder / "report-light.png")
         page.close()
         page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
         drawn(page, report.resolve().as_uri())
-        page.locator("#curves").scroll_into_view_if_needed()
         page.evaluate("document.getElementById('curves').scrollIntoView({behavior: 'instant'})")
         page.screenshot(path=folder / "report-dark-phone.png")
         page.close()
-    for name in ("report-light", "report-dark-phone"):  # few colours: a quarter of the bytes
+    for name in ("report-light", "report-dark-phone"):  # few colours: half the bytes
         path = folder / f"{name}.png"
-        Image.open(path).convert("RGB").quantize(128).save(path, optimize=True)
+        Image.open(path).convert("RGB").quantize(256).save(path, optimize=True)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,15 @@ def test_statistics_are_those_of_the_house(grid):
         ([{"method": "er", "lr": 0.01}, {"method": "tfcsr", "lr": 0.01}], ["er", "tfcsr"]),  # all alike
         ([{"method": "er"}, {"method": "er", "protocol": "paper"}], ["er, protocol default", "er, protocol paper"]),
         (
+            [
+                {"method": "er", "protocol": "paper"},
+                {"method": "er"},
+                {"method": "er", "buffer_capacity": 99},
+                {"method": "si"},
+            ],
+            [*(f"er, protocol default, buffer_capacity {c}" for c in (50, 99)), "er, protocol paper", "si"],
+        ),
+        (
             [{"method": "er", "protocol": "paper"}, {"method": "er", "protocol": "paper", "augment": "crop-flip"}],
             ["er, augment crop-flip", "er, augment none"],
         ),

@@ -1,5 +1,6 @@
 """Runs put together as figures show them: a series per spec, over its seeds, beside those it can be compared with."""
 
+import functools
 import json
 import shlex
 from collections.abc import Iterable, Sequence
@@ -32,7 +33,7 @@ class Series:
     given: dict[str, Any]  # what differs from the defaults
     command: str | None  # without the seed
     why_no_command: str
-    runs: list[Run] = field(default_factory=list)
+    by_seed: dict[int, Run] = field(default_factory=dict)
     repeated: int = 0  # folders that hold a run once more
     label: str = ""
     colour: str = ""
@@ -40,12 +41,21 @@ class Series:
     variant: int = 0
     against: "Series | None" = None
 
+    @functools.cached_property
+    def runs(self) -> list[Run]:
+        return [self.by_seed[seed] for seed in sorted(self.by_seed)]
+
     @property
     def method(self) -> str:
         return str(self.spec["method"])
 
-    def results(self) -> dict[int, Result]:
+    @functools.cached_property
+    def _results(self) -> dict[int, Result]:
         return {run.spec["seed"]: run.result for run in self.runs if run.result is not None}
+
+    def results(self) -> dict[int, Result]:
+        """Of the complete runs, by seed."""
+        return self._results
 
     def accuracy(self) -> Estimate | None:
         return optional([r.final_accuracy for r in self.results().values()])
@@ -139,18 +149,14 @@ def _given(identity: dict[str, Any]) -> dict[str, Any]:
 
 def _take(series: Series, run: Run) -> None:
     """One run per seed: a complete one before one that is not, else the first."""
-    for i, other in enumerate(series.runs):
-        if other.spec["seed"] == run.spec["seed"]:
-            series.repeated += 1
-            if other.result is None and run.result is not None:
-                series.runs[i] = run
-            return
-    series.runs.append(run)
+    there = series.by_seed.setdefault(run.spec["seed"], run)
+    if there is not run:
+        series.repeated += 1
+        if there.result is None and run.result is not None:
+            series.by_seed[run.spec["seed"]] = run
 
 
 def _arrange(group: Group, baseline: str | None) -> None:
-    for one in group.series:
-        one.runs.sort(key=lambda run: run.spec["seed"])
     group.series.sort(key=lambda one: (_rank(one), one.method, json.dumps(one.given, sort_keys=True)))
     _label(group.series)
     methods = [one.method for one in group.series]
@@ -189,8 +195,10 @@ def _label(series: list[Series]) -> None:
                 else name in one.given and any(other.given.get(name) != one.given[name] for other in series)
             )
         ]
-        if "protocol" in names:  # it stands for the fields it sets
-            names = ["protocol", *(name for name in names if name in one.given and name != "protocol")]
+        if "protocol" in names:  # it stands for the fields it sets: only what differs beside it is named
+            like = [other for other in same if other.spec.get("protocol") == one.spec["protocol"]]
+            more = [name for name in names if any(other.spec.get(name) != one.spec[name] for other in like)]
+            names = ["protocol", *(more if len(same) > 1 else one.given.keys() & set(names) - {"protocol"})]
         one.variant = same.index(one)
         one.colour, one.line = style(one.method, one.variant)
         one.label = shown(", ".join([one.method, *(f"{name} {shown(one.spec[name], 40)}" for name in names)]))

@@ -239,16 +239,17 @@ def _timeline(
     run: Run, series: int, label: str, limits: Limits, budget: _Budget, left_out: _Left
 ) -> dict[str, Any] | None:
     """When each probe fired, what it found, and the gap it chose; with what it found of each task and class."""
-    if run.result is not None and not run.result.probes:
+    count = len(run.result.probes if run.result is not None else run.history.probes)
+    if not count:
         return None
+    name = f"{label}, seed {run.spec['seed']}"
+    if count > budget.probes:  # known before the events are read, which would take longest
+        left_out.add("the recall timeline is shown for the first seeds only")
+        return None
+    budget.probes -= count
     probes = run.probes()
     if not probes:
         return None
-    name = f"{label}, seed {run.spec['seed']}"
-    if len(probes) > budget.probes:
-        left_out.add(f"the recall timeline of some runs is left out, that of {name} the first")
-        return None
-    budget.probes -= len(probes)
     epochs = _epochs(run)
     starts = [sum(epochs[:i]) for i in range(len(epochs))]
     threshold = run.spec.get("mastery_threshold")

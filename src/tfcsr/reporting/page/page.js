@@ -8,6 +8,7 @@
   const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "triangle-down", "pentagon", "star", "hexagon"];
   // On a dark ground black and the darker greys and blues would be lost.
   const ON_DARK = { "#000000": "#f2f2f2", "#666666": "#a8a8a8", "#0072B2": "#3f9fe0", "#888888": "#b5b5b5" };
+  const MOST_BANDS = 10;  // more of them hide each other
   const COSTS = { replay_batches: "replay batches", memory_checks: "memory checks", seconds: "seconds a run", buffer_bytes: "bytes of buffer" };
   const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false, showTips: false };
   const chosen = { hidden: new Set(), task: null };  // what the reader chose; kept when new data come
@@ -126,18 +127,29 @@
       svg.append(path);
       return element("label", {}, box, svg, element("span", {}, one.label));
     });
-    place.replaceChildren(place.querySelector("legend"), ...made);
+    const all = ["all", "none"].map((word) => {
+      const button = element("button", { type: "button" }, word === "all" ? "Show all" : "Show none");
+      button.addEventListener("click", () => {
+        chosen.hidden = new Set(word === "all" ? [] : series.map((one) => one.label));
+        place.querySelectorAll("input").forEach((box) => { box.checked = word === "all"; });
+        curves(); final(); cost();
+      });
+      return button;
+    });
+    place.replaceChildren(place.querySelector("legend"), ...made, ...(series.length > 8 ? all : []));
   }
 
   function curves() {
     const tasks = group().tasks;
     const bands = [], lines = [];
+    const crowded = visible().length > MOST_BANDS;
+    $("no-bands").hidden = !crowded;
     for (const one of visible()) {
       const points = one.columns.map((task, i) => [task, one.curve[i]]).filter(([, point]) => point !== null);
       const with_band = points.filter(([, point]) => point[1] !== null);
       const shade = colour(one.colour);
       const band = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", x: with_band.map(([task]) => task) };
-      bands.push({ ...band, y: with_band.map(([, point]) => point[1]) }, { ...band, y: with_band.map(([, point]) => point[2]), fill: "tonexty", fillcolor: shade + (dark() ? "33" : "22") });
+      if (!crowded) bands.push({ ...band, y: with_band.map(([, point]) => point[1]) }, { ...band, y: with_band.map(([, point]) => point[2]), fill: "tonexty", fillcolor: shade + (dark() ? "33" : "22") });
       lines.push({
         type: "scatter", mode: "lines+markers", name: text(one.label), x: points.map(([task]) => task), y: points.map(([, point]) => point[0]),
         line: { color: shade, dash: DASH[one.line], width: 2.2 }, marker: { color: shade, symbol: SYMBOLS[one.variant % SYMBOLS.length], size: 6 },
@@ -153,11 +165,21 @@
       group().series.map((one) => [one.label, ...one.curve.map((point) => (point === null ? null : fixed(point[0]) + (point[2] === null ? "" : ` ±${fixed(point[2] - point[0])}`)))]));
   }
 
-  function rows(series, height = 34) {
-    const most = narrow() ? 16 : 30;
+  function wrapped(label, width, most) {
+    const lines = [""];
+    for (const word of label.split(" ")) {
+      if (lines[lines.length - 1] && (lines[lines.length - 1] + word).length >= width) lines.push("");
+      lines[lines.length - 1] += (lines[lines.length - 1] ? " " : "") + short(word, width);
+    }
+    return lines.slice(0, most).map((line, i) => text(i === most - 1 && lines.length > most ? line + "…" : line));
+  }
+
+  function rows(series) {
+    const names = series.map((one) => wrapped(one.label, narrow() || printing ? 21 : 28, 3));
+    const lines = Math.max(1, ...names.map((each) => each.length));
     return {
-      height: 70 + height * Math.max(series.length, 1),
-      yaxis: { tickvals: series.map((_, i) => i), ticktext: series.map((one) => text(short(one.label, most))), range: [series.length - 0.5, -0.5], showgrid: false, zeroline: false },
+      height: 70 + (18 + 13 * lines) * Math.max(series.length, 1),
+      yaxis: { tickvals: series.map((_, i) => i), ticktext: names.map((each) => each.join("<br>")), range: [series.length - 0.5, -0.5], showgrid: false, zeroline: false, tickfont: { size: 12 } },
     };
   }
 
@@ -328,12 +350,12 @@
     const widest = Math.max(1e-9, ...series.map((one) => one.cost[kind]));
     // Names at one place would run into each other: the first of a cluster carries them all.
     const named = new Map();
-    for (const one of [...front, ...series.filter((each) => !front.includes(each))]) {
+    for (const one of [...front, ...(series.length > 14 ? [] : series.filter((each) => !front.includes(each)))]) {
       const near = [...named.keys()].find((other) => Math.abs(other.cost[kind] - one.cost[kind]) < widest * (narrow() ? 0.4 : 0.14) && Math.abs(other.accuracy[0] - one.accuracy[0]) < 6);
       if (near) named.get(near).push(one.label); else named.set(one, [one.label]);
     }
-    const names = (one) => text(short(named.get(one).slice(0, 3).join(" · ") + (named.get(one).length > 3 ? " …" : ""), narrow() ? 26 : 48));
-    const place = (one) => (one.cost[kind] > widest * 0.75 ? "middle left" : one.cost[kind] < widest * 0.25 || narrow() ? "middle right" : "top center");
+    const names = (one) => text(short(named.get(one).slice(0, 3).join(" · ") + (named.get(one).length > 3 ? " …" : ""), narrow() ? 18 : 48));
+    const place = (one) => (one.cost[kind] > widest * (narrow() ? 0.45 : 0.75) ? "bottom left" : "bottom right");
     draw("chart-cost", `Final accuracy against ${COSTS[kind]} of ${series.length} series`, [
       { type: "scatter", mode: "lines", x: front.map((one) => one.cost[kind]), y: front.map((one) => one.accuracy[0]), line: { shape: "hv", color: dark() ? "#999999" : "#777777", width: 1.5, dash: "dot" }, hoverinfo: "skip" },
       ...series.map((one) => ({
