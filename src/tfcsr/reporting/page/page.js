@@ -10,7 +10,7 @@
   const ON_DARK = { "#000000": "#f2f2f2", "#666666": "#a8a8a8", "#0072B2": "#3f9fe0", "#888888": "#b5b5b5" };
   const MOST_BANDS = 10;  // more of them hide each other
   const COSTS = { replay_batches: "replay batches", memory_checks: "memory checks", seconds: "seconds a run", buffer_bytes: "bytes of buffer" };
-  const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false, showTips: false };
+  const CONFIG = { displayModeBar: false, responsive: true, doubleClick: false, showTips: false, typesetMath: false };
   const chosen = { hidden: new Set(), task: null };  // what the reader chose; kept when new data come
   let data = JSON.parse($("data").textContent);
   let printing = false;
