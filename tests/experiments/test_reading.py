@@ -238,6 +238,14 @@ def test_the_folder_of_one_run(whole):
     assert [(run.name, run.state) for run in results.runs] == [("whole", "complete")]
 
 
+def test_the_runs_of_a_reproduction_lie_a_folder_deeper(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "runs" / "deep")
+    shutil.copytree(whole, tmp_path / "beside")
+    results = Results(tmp_path)
+    results.look()
+    assert [(run.name, run.state) for run in results.runs] == [("beside", "complete"), ("deep", "complete")]
+
+
 @pytest.mark.parametrize("what", ["absent", "a file"])
 def test_what_is_no_folder_is_refused(tmp_path, what):
     (tmp_path / "a file").touch()

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.experiments.test_reproduction import invented, study_of, tiny
 
+from tests.experiments.test_reproduction import invented, study_of, tiny
 from tfcsr.cli import main
 from tfcsr.experiments.audit import audit
 from tfcsr.experiments.paper import PUBLISHED, TARGETS

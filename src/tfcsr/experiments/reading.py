@@ -281,7 +281,7 @@ def _spec(values: Any) -> dict[str, Any]:
 
 
 class Results:
-    """A folder of run folders, or the folder of one run."""
+    """A folder of run folders, itself or under `runs` as a reproduction has them; or the folder of one run."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
@@ -311,13 +311,9 @@ class Results:
         return changed
 
     def _names(self) -> list[str]:
-        try:
-            if _is_run(str(self.folder)):
-                return ["."]
-            with os.scandir(self.folder) as entries:
-                return [entry.name for entry in entries if entry.is_dir() and _is_run(entry.path)]
-        except OSError:  # removed while we look: then there is nothing
-            return []
+        if _is_run(str(self.folder)):
+            return ["."]
+        return [*_runs_in(self.folder), *(f"runs/{name}" for name in _runs_in(self.folder / "runs"))]
 
     def _read_comparison(self) -> None:
         """What `compare` left beside its runs. Others' files of that name say nothing to us."""
@@ -330,6 +326,14 @@ class Results:
         self.baseline = baseline if isinstance(baseline, str) else None
         errors = errors if isinstance(errors, dict) else {}
         self.errors = {name: printable(text) for name, text in errors.items() if isinstance(text, str)}
+
+
+def _runs_in(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.is_dir() and _is_run(entry.path)]
+    except OSError:  # not there, or removed while we look: then there is nothing
+        return []
 
 
 def _is_run(path: str) -> bool:

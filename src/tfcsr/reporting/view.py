@@ -10,7 +10,7 @@ import tfcsr
 from tfcsr.experiments.reading import Probe, Results, Run
 from tfcsr.experiments.statistics import Estimate, estimate
 from tfcsr.reporting.series import COSTS, UPPER_BOUND, Group, Series, grouped, shown
-from tfcsr.reporting.words import clock, counted, summary
+from tfcsr.reporting.words import counted, rough_time, summary
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _headline(counts: dict[str, int], rows: list[dict[str, Any]]) -> str:
     text = ", ".join(f"{n} {state}" for state, n in reversed(counts.items()))
     left = [row["left"] for row in rows if row.get("left") is not None]
     done = f"{counted(sum(counts.values()), 'run')}: {text}."
-    return f"{done} What is under way needs about {clock(max(left))} more." if left else done
+    return f"{done} What is under way needs about {rough_time(max(left))} more." if left else done
 
 
 def _run(run: Run, home: tuple[int, int] | None, errors: dict[str, str]) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def _run(run: Run, home: tuple[int, int] | None, errors: dict[str, str]) -> dict
     if run.spec and run.state != "damaged":
         row["share"] = _round(run.history.share(run.tasks), 3)
     if run.state == "running" and (left := run.history.seconds_left(run.tasks)) is not None:
-        row |= {"left": round(left), "words": f"{row['words']}, about {clock(left)} left"}
+        row |= {"left": round(left), "words": f"{row['words']}, about {rough_time(left)} left"}
     if run.spec and run.history.probes:
         row["recall"] = _round(run.history.probes[-1].recall)
     return row

@@ -13,7 +13,7 @@ def counted(number: int, thing: str) -> str:
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def clock(seconds: float) -> str:
+def rough_time(seconds: float) -> str:
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{round(seconds)} s"
