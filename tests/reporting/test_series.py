@@ -102,6 +102,11 @@ def test_each_stands_against_the_baseline_most_like_it():
     assert pairs == {f"tfcsr, buffer_capacity {c}": f"er, buffer_capacity {c}" for c in (50, 500)}
     (group,) = grouped([fake(method="er"), fake(method="si")], baseline="si")
     assert {one.label: one.against and one.against.label for one in group.series} == {"er": "si", "si": None}
+    (group,) = grouped([fake(method="finetune"), fake(method="si")])
+    assert {one.label: one.against and one.against.label for one in group.series} == {
+        "finetune": None,
+        "si": "finetune",
+    }
     (group,) = grouped([fake(method="mgp"), fake(method="si")], baseline="absent")
     assert all(one.against is None for one in group.series)
 

@@ -14,6 +14,7 @@ from tfcsr.experiments.statistics import Estimate, estimate, paired_difference
 from tfcsr.reporting.styles import style
 from tfcsr.spec import NOT_IDENTITY, OPTIONS, RunSpec, format_value
 
+BASELINES = ("er", "finetune")  # the first of these that is there, where nobody has chosen one
 UPPER_BOUND = "joint"  # keeps every example ever seen: its cost is not on the scales of the others
 COSTS = ("replay_batches", "memory_checks", "seconds", "buffer_bytes")
 LONGEST = 120
@@ -161,7 +162,7 @@ def _arrange(group: Group, baseline: str | None) -> None:
     _label(group.series)
     methods = [one.method for one in group.series]
     if baseline not in methods:
-        baseline = "er" if "er" in methods else None
+        baseline = next((method for method in BASELINES if method in methods), None)
     candidates = [one for one in group.series if one.method == baseline]
     for one in group.series:
         if candidates and one.method != baseline:

@@ -202,7 +202,7 @@
     const paired = series.map((one, i) => [one, i]).filter(([one]) => one.difference !== null);
     $("chart-difference").hidden = !paired.length;
     $("no-difference").hidden = paired.length > 0;
-    $("no-difference").textContent = "There is no second series with a shared seed to compare with.";
+    $("no-difference").textContent = "Nothing to compare with: no baseline (er or finetune) with a complete run of the same seed.";
     if (paired.length) {
       const bases = [...new Set(paired.map(([one]) => one.against))];
       const name = bases.length === 1 && bases[0] !== null ? group().series[bases[0]].label : "its baseline";
