@@ -3,12 +3,13 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
+from importlib.resources import files
 
 import pytest
 
 from tests.reporting.conftest import HOSTILE, change, one_run
 from tfcsr.cli import main
-from tfcsr.reporting.report import LARGEST, write_report
+from tfcsr.reporting.report import LARGEST, SCRIPTS, write_report
 
 SECTIONS = ["summary", "curves", "final", "matrix", "timeline", "retention", "cost", "specs"]
 
@@ -134,3 +135,13 @@ def test_a_full_disk_leaves_the_last_report(copy):
 def test_without_torch(copy, command):
     check = f"from tfcsr.cli import main; main(['{command}', r'{copy}']); import sys; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False, stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_no_script_makes_markup_or_code_of_text():
+    source = files("tfcsr.reporting") / "page"
+    scripts = [entry for entry in source.iterdir() if entry.name.endswith(".js")]
+    assert {entry.name for entry in scripts} == set(SCRIPTS)
+    for entry in scripts:
+        text = entry.read_text(encoding="utf-8")
+        for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+            assert word not in text, (entry.name, word)

@@ -14,6 +14,7 @@ from tfcsr.reporting.view import document
 
 LARGEST = 6_000_000  # bytes; nearly five of them are Plotly
 ROOM = 1_000_000  # of them, for the document
+SCRIPTS = ("draw.js", "charts.js", "timeline.js", "page.js")  # one script, in this order
 
 
 def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
@@ -39,7 +40,9 @@ def render(data: str, *, live: bool = False) -> bytes:
     from markupsafe import Markup
 
     source = files("tfcsr.reporting") / "page"
-    css, js = ((source / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    css = (source / "page.css").read_text(encoding="utf-8")
+    js = "".join((source / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    js = f'"use strict";\n(() => {{\n{js}}})();'
     plotly, plotly_hash = _plotly()
     # Only these two scripts run, and nothing is fetched: whatever slipped in with a name could neither act nor tell.
     policy = f"default-src 'none'; script-src '{plotly_hash}' '{_hash(js)}'; style-src 'unsafe-inline'; img-src data:"
