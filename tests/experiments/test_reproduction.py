@@ -250,6 +250,15 @@ def test_what_choosing_on_the_test_set_was_worth():
     assert not Choice(grid, runs | {1e3: []}).complete
 
 
+def test_a_choice_is_made_over_the_seeds_that_every_value_was_tried_with():
+    grid = reproduction.GRIDS["mnist/si"]
+    records = [invented(grid.arm(value), seed, 20.0 + seed) for value in grid.values for seed in range(3)]
+    study = study_of(*records[:-1])  # the last value lacks its last seed
+    (choice,) = study.choices(["mnist/si"])
+    assert [len(runs) for runs in choice.runs.values()] == [2] * 4
+    assert {choice.test_accuracy(value) for value in grid.values} == {20.5}
+
+
 def test_expected_steps_are_the_papers():
     assert expected.expected_steps(ARMS["cifar/er-1000/plain"].spec(0)) == 15_800
     assert expected.expected_steps(ARMS["cifar/mgp/plain"].spec(0)) == 39_500

@@ -113,10 +113,13 @@ class Study:
         ]
 
     def choices(self, names: Iterable[str]) -> list["Choice"]:
-        return [
-            Choice(GRIDS[name], {v: list(self.of(GRIDS[name].arm(v)).values()) for v in GRIDS[name].values})
-            for name in names
-        ]
+        """Over the seeds that every value was tried with."""
+        chosen = []
+        for name in names:
+            tried = {value: self.of(GRIDS[name].arm(value)) for value in GRIDS[name].values}
+            seeds = [seed for seed in self.seeds if all(seed in runs for runs in tried.values())]
+            chosen.append(Choice(GRIDS[name], {v: [runs[seed] for seed in seeds] for v, runs in tried.items()}))
+        return chosen
 
 
 def verdict(published: float | None, values: Sequence[float]) -> str:
