@@ -74,7 +74,10 @@ def _parser() -> Parser:
     paper = commands.add_parser("reproduce", help="the paper's tables and figures again, each with a verdict")
     paper.set_defaults(command=_reproduce)
     paper.add_argument(
-        "targets", nargs="+", metavar="TARGET", help="fig1 ... fig-d1, table1 ... table-a1, mnist, cifar, all, audit"
+        "targets",
+        nargs="+",
+        metavar="TARGET",
+        help="fig1 fig2 fig3 fig-a1 fig-b1 fig-b2 fig-c1 fig-d1 table1 table2 table3 table-a1, mnist, cifar, audit, all",
     )
     paper.add_argument("--seeds", default="5", metavar="N", help="how many seeds, or which: 3,4,5 (default: 5)")
     paper.add_argument(

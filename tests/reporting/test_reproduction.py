@@ -103,7 +103,7 @@ def test_the_plan_says_what_and_how_long(tmp_path):
         "cifar/er-1000/plain seed 0",
     ]
     assert lines[-2] == "6 runs to do, 0 of 6 known"
-    assert re.fullmatch(r"about \d+:\d\d .* judged by a few steps here", lines[-1])
+    assert re.fullmatch(r"about .*\d.*, judged by a few steps here", lines[-1])
     assert not list(tmp_path.iterdir())
 
 

@@ -19,6 +19,7 @@ from tfcsr.experiments.reproduction import Curve, Line, Study, arms_of, verdict
 from tfcsr.experiments.statistics import Estimate, estimate
 from tfcsr.files import write_bytes, writing
 from tfcsr.reporting.progress import clock
+from tfcsr.reporting.words import rough_time
 
 PAGE = "reproduction.md"
 
@@ -234,9 +235,9 @@ def choice_lines(study: Study, target: Target) -> list[str]:
     return [
         *markdown_table(header, rows),
         "",
-        "Trained on 90 % of the training data, so that the audit can make the same choice on the rest. The table's other"
-        " settings, buffer capacity 200 and 1,000 and mastery threshold 95 and 10, are those of its runs; tables 2 and A.1"
-        " vary them.",
+        "Trained on 90 % of the training data, so that the audit can make the same choice on the rest. The table's"
+        " other settings, buffer capacity 200 and 1,000 and mastery threshold 95 and 10, are those of its runs; tables"
+        " 2 and A.1 vary them.",
     ]
 
 
@@ -332,7 +333,7 @@ def plan_lines(study: Study, benchmark: str | None, device: str, workers: int) -
     yield f"{len(missing)} runs to do, {known} of {len(planned)} known" if missing else f"all {known} runs are known"
     if missing:
         seconds, source = expected_seconds(study, missing, device, workers)
-        yield f"about {clock(seconds)} (h:mm:ss or m:ss), judged by {source}"
+        yield f"about {rough_time(seconds)}, judged by {source}"
 
 
 def outcome_lines(study: Study, pages: Sequence[Path]) -> Iterable[str]:
