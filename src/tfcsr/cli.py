@@ -77,7 +77,7 @@ def _parser() -> Parser:
         "targets",
         nargs="+",
         metavar="TARGET",
-        help="fig1 fig2 fig3 fig-a1 fig-b1 fig-b2 fig-c1 fig-d1 table1 table2 table3 table-a1, mnist, cifar, audit, all",
+        help="fig1-3, fig-a1, fig-b1, fig-b2, fig-c1, fig-d1, table1-3, table-a1; mnist, cifar, audit or all",
     )
     paper.add_argument("--seeds", default="5", metavar="N", help="how many seeds, or which: 3,4,5 (default: 5)")
     paper.add_argument(
