@@ -19,19 +19,23 @@ from tfcsr.experiments.reproduction import Curve, Line, Study, arms_of, verdict
 from tfcsr.experiments.statistics import Estimate, estimate
 from tfcsr.files import write_bytes, writing
 from tfcsr.reporting.progress import clock
+from tfcsr.reporting.styles import STYLES
 from tfcsr.reporting.words import rough_time
 
 PAGE = "reproduction.md"
 
-# Okabe and Ito's colours, by what the paper calls the method; capacities and thresholds go from light to dark.
+# By what the paper calls the method; capacities and thresholds go from light to dark.
 COLOURS = {
-    "Sequential Fine-tuning": "#666666",
-    "Standard ER": "#0072B2",
-    "EWC": "#CC79A7",
-    "SI": "#56B4E9",
-    "TFC-SR": "#D55E00",
-    "TFC-SR (Spaced Replay)": "#E69F00",
-    "MGP": "#009E73",
+    label: STYLES[method][0]
+    for label, method in (
+        ("Sequential Fine-tuning", "finetune"),
+        ("Standard ER", "er"),
+        ("EWC", "ewc"),
+        ("SI", "si"),
+        ("TFC-SR", "tfcsr"),
+        ("TFC-SR (Spaced Replay)", "tfcsr-spaced"),
+        ("MGP", "mgp"),
+    )
 }
 MARKERS = "osD^vP*X"
 RULE = (
