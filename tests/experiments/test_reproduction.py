@@ -237,6 +237,20 @@ def test_the_audit_notices_weights_that_differ():
     assert finding.rows[0][-2:] == ("no", "–")
 
 
+def test_a_probe_is_compared_with_none_on_one_machine_only():
+    def records(**other):
+        pairs = [("cifar/er-1000/augmented", {}), ("cifar/probe-placebo", other)]
+        return [invented(arm, s, 13.0 + s, **fields) for arm, fields in pairs for s in range(3)]
+
+    there = {"gpu": "another card", "torch": "2"}
+    assert "+0.00 ± 0.00 points, n 3" in audit(study_of(*records()))[1].said[0]
+    assert (
+        "+0.00 ± 0.00 points, n 3"
+        in audit(study_of(*records(environment={"gpu": "a card", "torch": "2", "cores": 3})))[1].said[0]
+    )
+    assert audit(study_of(*records(environment=there)))[1].said == []
+
+
 def test_what_choosing_on_the_test_set_was_worth():
     grid = reproduction.GRIDS["cifar/ewc"]
     finals = {1e3: (6.0, 5.0), 1e4: (7.0, 4.0), 1e5: (5.5, 6.0)}

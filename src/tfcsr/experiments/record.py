@@ -96,8 +96,10 @@ class Record:
     def same_machine(self, other: Self) -> bool:
         """Whether the two may be expected to agree to the last bit."""
         settings = [name for name in MACHINE if name not in NOT_IDENTITY]
-        alike = [self.spec[name] == other.spec[name] for name in settings]
-        return all(alike) and self.environment == other.environment
+        device = ("torch", "gpu" if self.environment.get("gpu") else "processor")
+        return all(self.spec[name] == other.spec[name] for name in settings) and all(
+            self.environment.get(name) == other.environment.get(name) for name in device
+        )
 
     def seen_by(self, spec: RunSpec) -> Self:
         """The record of this spec's run, read off this one, which is that of `dense(spec)`."""
