@@ -39,9 +39,13 @@ class Registry(Generic[Entry]):
     def names(self) -> list[str]:
         return sorted(self._files.keys() | self._added.keys())
 
+    def ships(self, name: str) -> bool:
+        """Whether it is one of ours, a file of the package."""
+        return name in self._files
+
     def is_built_in(self, name: str) -> bool:
         """Whether another process of tfcsr would find it too."""
-        return name in self._files or getattr(self.get(name), "__module__", "").startswith("tfcsr.")
+        return self.ships(name) or getattr(self.get(name), "__module__", "").startswith("tfcsr.")
 
     def describe(self, name: str) -> str:
         """The first line of the entry's docstring (of its file's, for a built-in one: read, not imported)."""

@@ -21,6 +21,10 @@ from tfcsr.models import MODELS
 from tfcsr.recall.schedule import SCHEDULES, Schedule
 from tfcsr.registry import Registry
 
+# Of our methods those that keep a buffer, and those that probe it on a schedule.
+BUFFERED = ("er", "mgp", "tfcsr", "tfcsr-spaced")
+SCHEDULED = ("tfcsr", "tfcsr-spaced")
+
 # Where its files lie and how often it is saved do not decide a run's outcome.
 NOT_IDENTITY = ("checkpoint_every", "checkpoint_seconds", "data_dir", "out")
 
@@ -46,6 +50,7 @@ class Option:
     choices: "tuple[str, ...] | Registry[Any] | None" = None
     low: float = -math.inf
     high: float = math.inf
+    of: tuple[str, ...] = ()  # of our methods those it makes a difference to; none named: to all
 
     def names(self) -> list[str]:
         if self.choices is None:
@@ -96,6 +101,7 @@ class RunSpec:
         "which new examples an epoch of mixed batches uses: `all`, or `half`, the paper's (of each batch drawn, the"
         " first half; the rest goes unused)",
         choices=("all", "half"),
+        of=BUFFERED,
     )
     new_task: str = option(
         str,
@@ -104,30 +110,44 @@ class RunSpec:
         " left-over loader that made the paper's ER on Split MNIST",
         choices=("current", "last"),
     )
-    buffer_capacity: int = option(int, 200, "how many past examples are kept", low=1, high=10**8)
-    policy: str = option(str, "reservoir", "which examples the buffer keeps", choices=POLICIES)
+    buffer_capacity: int = option(int, 200, "how many past examples are kept", low=1, high=10**8, of=BUFFERED)
+    policy: str = option(str, "reservoir", "which examples the buffer keeps", choices=POLICIES, of=BUFFERED)
     buffer_fill: str = option(
         str,
         "before",
         "when a task's examples pass into the buffer: `before` it is trained on, so that replay holds some of them, or"
         " `after`",
         choices=("before", "after"),
+        of=BUFFERED,
     )
-    schedule: str = option(str, "expanding", "when the next probe is due", choices=SCHEDULES)
-    initial_gap: float = option(float, 1.0, "epochs until a task's first probe", low=1, high=1e6)
-    gap_multiplier: float = option(float, 1.5, "by how much a passed probe stretches the gap", low=1, high=1e6)
+    schedule: str = option(str, "expanding", "when the next probe is due", choices=SCHEDULES, of=SCHEDULED)
+    initial_gap: float = option(float, 1.0, "epochs until a task's first probe", low=1, high=1e6, of=SCHEDULED)
+    gap_multiplier: float = option(
+        float, 1.5, "by how much a passed probe stretches the gap", low=1, high=1e6, of=SCHEDULED
+    )
     mastery_threshold: float = option(
-        float, 95.0, "recall, in percent, that passes a probe; for mgp: accuracy on the newest task", low=0, high=100
+        float,
+        95.0,
+        "recall, in percent, that passes a probe; for mgp: accuracy on the newest task",
+        low=0,
+        high=100,
+        of=(*SCHEDULED, "mgp"),
     )
     retention_threshold: float = option(
-        float, 15.0, "mgp: recall of the buffer, in percent, that lets it go on to the next task", low=0, high=100
+        float,
+        15.0,
+        "mgp: recall of the buffer, in percent, that lets it go on to the next task",
+        low=0,
+        high=100,
+        of=("mgp",),
     )
-    max_epochs: int = option(int, 50, "mgp: epochs after which it goes on in any case", low=1, high=10**6)
+    max_epochs: int = option(int, 50, "mgp: epochs after which it goes on in any case", low=1, high=10**6, of=("mgp",))
     gate_data: str = option(
         str,
         "held-out",
         "mgp: mastery is measured on `held-out` training data, or on the `test` set as in the paper, which leaks",
         choices=("held-out", "test"),
+        of=("mgp",),
     )
     held_out: float = option(
         float,
@@ -138,7 +158,12 @@ class RunSpec:
         high=0.5,
     )
     probe_size: int = option(
-        int, 256, "at most that many examples of the buffer are asked for in a probe", low=1, high=10**8
+        int,
+        256,
+        "at most that many examples of the buffer are asked for in a probe",
+        low=1,
+        high=10**8,
+        of=(*SCHEDULED, "mgp"),
     )
     probe_mode: str = option(
         str,
@@ -146,9 +171,10 @@ class RunSpec:
         "`eval` as in the paper; `train`, where batch-norm statistics move; `placebo`, which only draws numbers from"
         " the replay generator, counted as passed; or `none`",
         choices=("eval", "train", "placebo", "none"),
+        of=(*SCHEDULED, "mgp"),
     )
-    ewc_lambda: float = option(float, 10_000.0, "ewc: weight of its penalty", low=0, high=1e12)
-    si_lambda: float = option(float, 100.0, "si: weight of its penalty", low=0, high=1e12)
+    ewc_lambda: float = option(float, 10_000.0, "ewc: weight of its penalty", low=0, high=1e12, of=("ewc",))
+    si_lambda: float = option(float, 100.0, "si: weight of its penalty", low=0, high=1e12, of=("si",))
     augment: str = option(
         str,
         "none",
@@ -160,6 +186,7 @@ class RunSpec:
         "fresh",
         "augmented replay: a `fresh` view each time, or the one `frozen` view that was stored, the paper's",
         choices=("fresh", "frozen"),
+        of=BUFFERED,
     )
     device: str = option(str, "auto", "`cpu`, `cuda`, `cuda:1`, or `auto`: the GPU where there is one")
     precision: str = option(
@@ -309,6 +336,12 @@ def checked(name: str, value: Any) -> Any:
     elif not entry.low <= value <= entry.high:
         raise SpecError(f"{name} {format_value(value)} is impossible: it must be {_bounds(entry)}")
     return value
+
+
+def matters(name: str, method: str) -> bool:
+    """Whether a field makes a difference to a method; of methods that are not ours, any may."""
+    methods = OPTIONS[name].of if name in OPTIONS else ()
+    return not methods or method in methods or not METHODS.ships(method)
 
 
 _KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}

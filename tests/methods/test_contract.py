@@ -12,6 +12,7 @@ from tests.conftest import make_training, trained
 import tfcsr.methods
 from tfcsr.data.tasks import TaskSequence
 from tfcsr.methods import METHODS
+from tfcsr.spec import OPTIONS, matters
 from tfcsr.training.loop import Training
 
 every_method = pytest.mark.parametrize("method", METHODS.names())
@@ -94,6 +95,39 @@ def test_the_buffer_stays_within_its_budget(method):
     training.run()
     assert max(sizes) <= 10
     assert training.learner.buffer.x.shape[0] == (10 if METHODS.get(method).uses_buffer else 0)
+
+
+# Another value for each field that is said to matter to some methods only.
+OTHER_VALUES = {
+    "buffer_capacity": 17,
+    "buffer_fill": "after",
+    "new_data": "half",
+    "replay_view": "frozen",
+    "schedule": "fixed",
+    "initial_gap": 2.0,
+    "gap_multiplier": 3.0,
+    "mastery_threshold": 33.0,
+    "retention_threshold": 77.0,
+    "max_epochs": 2,
+    "gate_data": "test",
+    "probe_size": 5,
+    "probe_mode": "placebo",
+    "ewc_lambda": 3.0,
+    "si_lambda": 3.0,
+}
+
+
+def test_every_field_of_some_methods_is_tried():
+    assert {name for name, option in OPTIONS.items() if option.of} == OTHER_VALUES.keys() | {"policy"}
+
+
+@pytest.mark.parametrize("method", [name for name in METHODS.names() if METHODS.ships(name)])
+def test_a_field_of_other_methods_makes_no_difference(method):
+    usual = trained(method=method, augment="crop-flip", epochs=2).weights_sha256()
+    for name, value in OTHER_VALUES.items():
+        if not matters(name, method):
+            changed = trained(method=method, augment="crop-flip", epochs=2, **{name: value})
+            assert changed.weights_sha256() == usual, name
 
 
 @every_method

@@ -12,12 +12,13 @@ from tfcsr.experiments.reading import Run
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate, estimate, paired_difference
 from tfcsr.reporting.styles import style
-from tfcsr.spec import NOT_IDENTITY, OPTIONS, RunSpec, format_value
+from tfcsr.spec import NOT_IDENTITY, OPTIONS, RunSpec, format_value, matters
 
 BASELINES = ("er", "finetune")  # the first of these that is there, where nobody has chosen one
 UPPER_BOUND = "joint"  # keeps every example ever seen: its cost is not on the scales of the others
 COSTS = ("replay_batches", "memory_checks", "seconds", "buffer_bytes")
 LONGEST = 120
+READABLE = 60  # of a label
 
 
 def shown(value: Any, longest: int = LONGEST) -> str:
@@ -177,7 +178,16 @@ def _rank(series: Series) -> float:
 def _alike(one: Series, other: Series) -> int:
     """The more, the fewer of the fields that either was given differ."""
     names = (one.given.keys() | other.given.keys()) - {"method"}
+    names = {name for name in names if matters(name, one.method) and matters(name, other.method)}
     return -sum(1 for name in names if one.spec.get(name) != other.spec.get(name))
+
+
+def _named(one: Series, names: Sequence[str]) -> str:
+    return shown(", ".join([one.method, *(f"{name} {shown(one.spec[name], 40)}" for name in names)]))
+
+
+def _equal(one: Series, other: Series, name: str) -> bool:
+    return bool(one.spec.get(name) == other.spec.get(name))
 
 
 def _label(series: list[Series]) -> None:
@@ -190,6 +200,7 @@ def _label(series: list[Series]) -> None:
             name
             for name in one.spec
             if name not in ("benchmark", "method", "seed", *NOT_IDENTITY)
+            and matters(name, one.method)
             and (
                 any(other.spec.get(name) != one.spec[name] for other in same)
                 if len(same) > 1
@@ -202,7 +213,11 @@ def _label(series: list[Series]) -> None:
             names = ["protocol", *(more if len(same) > 1 else one.given.keys() & set(names) - {"protocol"})]
         one.variant = same.index(one)
         one.colour, one.line = style(one.method, one.variant)
-        one.label = shown(", ".join([one.method, *(f"{name} {shown(one.spec[name], 40)}" for name in names)]))
+        one.label = _named(one, names)
+        if len(one.label) > READABLE:  # then what most have in common goes without saying
+            one.label = _named(
+                one, [name for name in names if 2 * sum(_equal(o, one, name) for o in same) <= len(same)]
+            )
     counts: dict[str, int] = {}
     for one in series:  # what was cut short may have become alike
         counts[one.label] = counts.get(one.label, 0) + 1
