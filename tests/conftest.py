@@ -12,6 +12,8 @@ from torch import nn
 
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
+from tfcsr.data.tasks import Task
+from tfcsr.methods.base import Method
 from tfcsr.models import MODELS
 from tfcsr.spec import RunSpec
 from tfcsr.training.events import Listener
@@ -60,11 +62,45 @@ BENCHMARKS.add("tiny")(
 MODELS.add("tiny-linear")(tiny_linear)
 MODELS.add("tiny-bn")(tiny_bn)
 
+
+class Diverging(nn.Module):
+    """Turns to infinity at a training batch; evaluations before are fine."""
+
+    def __init__(self, shape: tuple[int, int, int], classes: int, at: int = 30) -> None:
+        super().__init__()
+        self.linear = nn.Linear(shape[0] * shape[1] * shape[2], classes)
+        self.at = at
+        self.batches = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.batches += self.training
+        logits: torch.Tensor = self.linear(x.flatten(1)) * (float("inf") if self.batches >= self.at else 1.0)
+        return logits
+
+
+MODELS.add("diverging")(Diverging)
+MODELS.add("exploding")(lambda shape, classes: Diverging(shape, classes, at=1))
+
+
+class Anchored(Method):
+    """Binds new tensors at the end of a task, where a recording would go on with the old ones, or with none."""
+
+    anchor = None
+
+    def end_task(self, task: Task) -> None:
+        self.anchor = [p.detach().clone() for p in self.parameters()]  # type: ignore[assignment]
+
+    def penalty(self) -> torch.Tensor | None:
+        if self.anchor is None:
+            return None
+        return 0.1 * sum((p - a).square().sum() for p, a in zip(self.parameters(), self.anchor, strict=True))
+
+
 # The same examples every time, and no clock: a loaded machine is no reason to fail.
 settings.register_profile("tfcsr", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tfcsr")
 
-TEST_MODELS = ("tiny-linear", "tiny-bn")
+TEST_MODELS = ("tiny-linear", "tiny-bn", "diverging", "exploding")
 
 
 def make_spec(**fields: Any) -> RunSpec:

@@ -155,7 +155,9 @@ def test_mistakes_get_one_line_and_write_nothing(capsys, tmp_path, arguments, me
     ("arguments", "message"),
     [
         (["compare", "--seeds", "x"], "seeds 'x'"),
-        (["compare", "--seeds", "0"], "at least one"),
+        (["compare", "--seeds", "0"], "seeds 0 is impossible"),
+        (["compare", "--seeds", "99999999999"], "seeds 99999999999 is impossible: give how many, from 1 to 10000"),
+        (["compare", "--seeds", "1,1"], "each once"),
         (["compare", "--methods", "er,nope"], "unknown method 'nope'"),
         (["compare", "--methods", "er", "--baseline", "si"], "'si' is not among"),
         (["compare", "--workers", "two"], "workers 'two'"),

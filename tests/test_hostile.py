@@ -12,11 +12,11 @@ from rich.console import Console
 import tfcsr
 from tests.conftest import make_spec
 from tests.nightly.fuzz import READERS, fuzz
+from tests.reporting.conftest import overview
 from tfcsr.cli import main
 from tfcsr.errors import LONGEST, OutputError, TfcsrError, printable
 from tfcsr.experiments.compare import summarise
 from tfcsr.experiments.result import Result
-from tfcsr.reporting.figures import comparison_figure
 from tfcsr.reporting.tables import comparison_notes, comparison_table, run_table
 from tfcsr.training.checkpoint import NONSENSE
 
@@ -103,7 +103,7 @@ def test_names_are_shown_as_they_are(sound, name):
     text = shown.getvalue()
     assert text.count(printable(name)) >= 4
     assert text.replace("\n", "").replace("\x1b[1m", "").replace("\x1b[0m", "").replace("\x1b[3m", "").isprintable()
-    comparison_figure([result]).draw_without_rendering()
+    overview([result]).draw_without_rendering()
 
 
 def test_the_command_line_shows_nothing_raw(tmp_path, capsys):

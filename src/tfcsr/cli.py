@@ -13,6 +13,7 @@ import tfcsr
 from tfcsr.errors import SpecError, TfcsrError, printable
 from tfcsr.spec import OPTIONS, RunSpec, checked, default_text, load_spec_file
 
+MOST_SEEDS = 10_000
 LISTS = ("methods", "benchmarks", "models", "policies", "schedules")
 
 
@@ -206,7 +207,7 @@ def _resume(options: dict[str, Any]) -> None:
     from tfcsr.experiments.stop import stopped_by_signals
     from tfcsr.reporting.progress import ComparisonDisplay
 
-    folder, workers = Path(options["folder"]), _numbers("workers", options["workers"])[0]
+    folder, workers = Path(options["folder"]), _number("workers", options["workers"])
     changes = {"data_dir": options["data_dir"]} if options["data_dir"] is not None else {}
     if (folder / "spec.json").exists():
         _run_spec(RunFolder(folder).spec().replace(**changes))
@@ -241,8 +242,7 @@ def _compare(options: dict[str, Any]) -> None:
     from tfcsr.reporting.tables import comparison_notes, comparison_table
 
     chosen = METHODS.names() if methods == "all" else methods.split(",")
-    numbers = _numbers("seeds", seeds)
-    which = numbers if "," in seeds else list(range(numbers[0]))
+    which = _seeds(seeds)
     console = _console()
     with stopped_by_signals() as stop, ComparisonDisplay(len(chosen) * len(which), console) as display:
         comparison = compare(
@@ -250,7 +250,7 @@ def _compare(options: dict[str, Any]) -> None:
             seeds=which,
             baseline=baseline,
             out=out,
-            workers=_numbers("workers", workers)[0],
+            workers=_number("workers", workers),
             watcher=display,
             stop=stop,
             **fields,
@@ -264,19 +264,18 @@ def _compare(options: dict[str, Any]) -> None:
 
 
 def _reproduce(options: dict[str, Any]) -> None:
-    from tfcsr.experiments.reproduction import open_study, reproduce
+    from tfcsr.experiments.reproduction import open_study, run_missing
     from tfcsr.experiments.stop import stopped_by_signals
     from tfcsr.reporting.progress import ComparisonDisplay
     from tfcsr.reporting.reproduction import outcome_lines, plan_lines, write_pages
 
     data = options["data"]
     out = Path(options["out"] or Path("results") / ("reproduce" if data is None else f"reproduce-{data}"))
-    numbers = _numbers("seeds", options["seeds"])
-    which = numbers if "," in options["seeds"] else list(range(numbers[0]))
-    where = {"seeds": which, "out": out, "data": data, "also": options["also"]}
-    device, workers = checked("device", options["device"]), _numbers("workers", options["workers"])[0]
+    device, workers = checked("device", options["device"]), _number("workers", options["workers"])
     benchmark = None if options["benchmark"] is None else checked("benchmark", options["benchmark"])
-    study = open_study(options["targets"], **where)
+    seeds = _seeds(options["seeds"])
+    study = open_study(options["targets"], seeds=seeds, out=out, data=data, also=options["also"])
+    missing = study.missing(benchmark)
     console = _console()
 
     def say(lines: Iterable[str]) -> None:
@@ -288,11 +287,10 @@ def _reproduce(options: dict[str, Any]) -> None:
         return
     errors: dict[str, str] = {}
     if not options["no_run"]:
-        missing = len(study.missing(benchmark))
-        with stopped_by_signals() as stop, ComparisonDisplay(missing, console, study.name) as display:
-            study, errors = reproduce(
-                options["targets"],
-                **where,
+        with stopped_by_signals() as stop, ComparisonDisplay(len(missing), console, study.name) as display:
+            errors = run_missing(
+                study,
+                out,
                 benchmark=benchmark,
                 workers=workers,
                 device=device,
@@ -325,9 +323,7 @@ def _report(options: dict[str, Any]) -> None:
 def _watch(options: dict[str, Any]) -> None:
     from tfcsr.reporting.watch import serve
 
-    serve(
-        options["folder"], options["host"], _numbers("port", options["port"])[0], lambda text: print(text, flush=True)
-    )
+    serve(options["folder"], options["host"], _number("port", options["port"]), lambda text: print(text, flush=True))
 
 
 def _plot(options: dict[str, Any]) -> None:
@@ -337,11 +333,24 @@ def _plot(options: dict[str, Any]) -> None:
     print(printable(str(plot(options["folder"], options["figure"], **chosen))))
 
 
-def _numbers(name: str, text: str) -> list[int]:
+def _number(name: str, text: str) -> int:
     try:
-        return [int(part) for part in text.split(",")]
+        return int(text)
     except ValueError:
-        raise SpecError(f"{name} {text!r} is not a whole number, nor a list of them like 3,4,5") from None
+        raise SpecError(f"{name} {text!r} is not a whole number") from None
+
+
+def _seeds(text: str) -> list[int]:
+    """How many, or which: `3` is 0,1,2 and `3,4` is just these."""
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise SpecError(f"seeds {text!r} is not a whole number, nor a list of them like 3,4,5") from None
+    if "," in text:
+        return numbers
+    if not 1 <= numbers[0] <= MOST_SEEDS:
+        raise SpecError(f"seeds {text} is impossible: give how many, from 1 to {MOST_SEEDS}, or which: 3,4,5")
+    return list(range(numbers[0]))
 
 
 def _data_list(options: dict[str, Any]) -> None:

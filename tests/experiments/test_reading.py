@@ -193,6 +193,7 @@ def test_lines_that_are_no_events_are_counted_and_change_nothing(whole, begun, l
     (begun / "events.jsonl").write_bytes(b"".join([*told[:6], line + b"\n", *told[6:]]))
     run = looked(begun)
     assert run.history.unread == 1
+    assert run.words.endswith("; 1 of the lines in events.jsonl cannot be read")
     assert run.matrix == looked(whole).matrix
 
 

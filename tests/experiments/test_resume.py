@@ -4,15 +4,13 @@ import subprocess
 import sys
 
 import pytest
-import torch
 
 import tfcsr
-from tests.conftest import make_spec, spoil
+from tests.conftest import Anchored, make_spec, spoil
 from tests.experiments.conftest import essence, history
 from tfcsr.errors import DivergedError, OutputError
 from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import Method
 from tfcsr.models import MODELS
 
 every_method = pytest.mark.parametrize("method", METHODS.names())
@@ -166,18 +164,7 @@ def test_a_checkpoint_that_does_not_fit_is_said(tmp_path, monkeypatch):
 
 
 def test_what_a_users_method_sets_on_itself_is_kept(tmp_path):
-    @METHODS.add("anchored")
-    class Anchored(Method):
-        anchor = None
-
-        def end_task(self, task):
-            self.anchor = [p.detach().clone() for p in self.parameters()]
-
-        def penalty(self):
-            if self.anchor is None:
-                return None
-            return 0.1 * sum((p - a).square().sum() for p, a in zip(self.parameters(), self.anchor, strict=True))
-
+    METHODS.add("anchored")(Anchored)
     whole = tfcsr.run(make_spec(method="anchored"))
     spec = make_spec(method="anchored", out=str(tmp_path / "run"), checkpoint_every=1)
     stopped(spec, 11)
@@ -224,19 +211,7 @@ def test_a_run_without_a_folder_stops_too():
         tfcsr.run(make_spec(method="er"), (), stop)
 
 
-class Diverging(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = torch.nn.Linear(16, 6)
-        self.batches = 0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.batches += self.training
-        return self.linear(x.flatten(1)) * (float("inf") if self.batches >= 30 else 1.0)
-
-
 def test_a_diverged_run_names_its_last_good_checkpoint(tmp_path):
-    MODELS.add("diverging")(lambda shape, classes: Diverging())
     message = r"step 30 .*; the last good checkpoint, after 5 epochs, is .*checkpoint/5\.json$"
     with pytest.raises(DivergedError, match=message):
         tfcsr.run(make_spec(method="finetune", model="diverging", checkpoint_every=1, out=str(tmp_path / "run")))

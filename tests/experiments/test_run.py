@@ -10,7 +10,6 @@ from tests.conftest import make_spec, trained
 from tfcsr.errors import DeviceError, DivergedError, OutOfMemoryError, OutputError
 from tfcsr.experiments.machine import cores, on_this_machine
 from tfcsr.metrics import forgetting
-from tfcsr.models import MODELS
 
 
 @pytest.fixture
@@ -119,17 +118,7 @@ def test_a_place_that_cannot_be_written_is_one_line():
         tfcsr.run(make_spec(out="/proc/tfcsr/run"))
 
 
-class Exploding(torch.nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = torch.nn.Linear(16, 6)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.linear(x.flatten(1)) * (float("nan") if self.training else 1.0)
-
-
 def test_a_diverged_run_keeps_its_events_and_has_no_result(out):
-    MODELS.add("exploding")(lambda shape, classes: Exploding())
     with pytest.raises(DivergedError, match="step 1 "):
         tfcsr.run(make_spec(model="exploding", out=str(out)))
     assert not (out / "result.json").exists()

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 
 from tests.conftest import make_spec, make_training
+from tests.reporting.conftest import overview
 from tfcsr.data import cifar100, mnist
 from tfcsr.errors import TfcsrError
 from tfcsr.experiments.folder import RunFolder, list_runs
@@ -35,7 +36,6 @@ from tfcsr.experiments.reproduction import open_study
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import _restore, run
 from tfcsr.files import read_json
-from tfcsr.reporting.figures import comparison_figure
 from tfcsr.reporting.reproduction import page_text
 from tfcsr.reporting.tables import run_summary, run_table
 from tfcsr.reporting.view import document
@@ -106,6 +106,11 @@ def mangled(value: Any, rng: random.Random) -> Any:
     else:
         out[key] = mangled(out[key], rng)
     return out
+
+
+def damaged_json(value: Any, rng: random.Random) -> bytes:
+    raw = json.dumps(mangled(value, rng)).encode()
+    return damage(raw, rng, JSON_PIECES) if rng.random() < 0.4 else raw
 
 
 Feed = Callable[[random.Random], int]
@@ -256,9 +261,7 @@ def results(folder: Path) -> Feed:
 
     def feed(rng: random.Random) -> int:
         nonlocal shown
-        raw = json.dumps(mangled(sound, rng)).encode()
-        if rng.random() < 0.4:
-            raw = damage(raw, rng, JSON_PIECES)
+        raw = damaged_json(sound, rng)
         path.write_bytes(raw)
         path.with_name("events.jsonl").write_bytes(damage(told, rng, JSON_PIECES))
         assert all(text.isprintable() for row in list_runs(folder) for text in row)
@@ -278,7 +281,7 @@ def results(folder: Path) -> Feed:
         assert all(line for line in run_summary(result))
         shown += 1
         if shown % 50 == 0:  # slow, and only what passed gets here
-            comparison_figure([result]).draw_without_rendering()
+            overview([result]).draw_without_rendering()
         return len(raw)
 
     return feed
@@ -295,9 +298,7 @@ def records(folder: Path) -> Feed:
 
     def feed(rng: random.Random) -> int:
         nonlocal shown
-        raw = json.dumps(mangled(sound, rng)).encode()
-        if rng.random() < 0.4:
-            raw = damage(raw, rng, JSON_PIECES)
+        raw = damaged_json(sound, rng)
         path.write_bytes(raw)
         study = open_study(["all"], seeds=2, out=folder)
         shown += 1

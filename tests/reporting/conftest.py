@@ -1,16 +1,23 @@
 """Results folders to look at: small real ones, and made-up ones of any size."""
 
 import json
+import os
 import random
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 import pytest
+from matplotlib.figure import Figure
 
 import tfcsr
 from tests.conftest import make_spec
+from tfcsr.experiments.reading import Run
+from tfcsr.experiments.result import Result
+from tfcsr.reporting.figures import STYLE, figure
+from tfcsr.reporting.series import grouped
 from tfcsr.spec import RunSpec
 
 HOSTILE = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>\'&amp; $x^2$ %{y} \u2028 -->'
@@ -106,3 +113,16 @@ def write_run(folder: Path, spec: dict[str, Any], per_task: list[list[int]], pro
     (folder / "spec.json").write_text(json.dumps(spec))
     (folder / "result.json").write_text(json.dumps(result))
     (folder / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+
+
+def run_of(result: Result) -> Run:
+    """A result at hand, as if it had been read; its events are not."""
+    run = Run(Path(os.devnull))
+    run.result, run.spec, run.state, run.words = result, result.spec, "complete", "complete"
+    return run
+
+
+def overview(results: Sequence[Result]) -> Figure:
+    """The overview of results at hand."""
+    with matplotlib.rc_context(STYLE):
+        return figure("overview", grouped([run_of(result) for result in results])[0])

@@ -2,9 +2,10 @@ import pytest
 
 import tfcsr
 from tests.conftest import make_spec
+from tests.reporting.conftest import overview
 from tfcsr.cli import main
 from tfcsr.experiments.statistics import estimate
-from tfcsr.reporting.figures import FIGURES, FORMATS, comparison_figure, plot
+from tfcsr.reporting.figures import FIGURES, FORMATS, plot
 from tfcsr.reporting.styles import LINES, STYLES
 
 
@@ -14,7 +15,7 @@ def results():
 
 
 def test_learning_curves_show_each_methods_mean(results):
-    axes = comparison_figure(results).axes[0]
+    axes = overview(results).axes[0]
     lines = {line.get_label(): line for line in axes.get_lines()}
     assert set(lines) == {"er", "tfcsr", "finetune"}
     for method, line in lines.items():
@@ -27,7 +28,7 @@ def test_learning_curves_show_each_methods_mean(results):
 
 
 def test_the_recall_timeline_shows_every_probe(results):
-    axes = comparison_figure(results).axes[1]
+    axes = overview(results).axes[1]
     run = next(r for r in results if r.spec["method"] == "tfcsr")
     points = {
         (line.get_xdata()[0], line.get_ydata()[0]) for line in axes.get_lines() if line.get_marker() in ("o", "x")
@@ -36,7 +37,7 @@ def test_the_recall_timeline_shows_every_probe(results):
 
 
 def test_without_tfcsr_there_is_no_timeline(results):
-    assert len(comparison_figure([r for r in results if r.spec["method"] == "er"]).axes) == 1
+    assert len(overview([r for r in results if r.spec["method"] == "er"]).axes) == 1
 
 
 def test_every_built_in_method_has_a_colour():

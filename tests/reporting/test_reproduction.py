@@ -89,7 +89,9 @@ def test_the_main_table():
     assert re.search(r"\| 7\.40 \| \d\d\.\d\d ± 2\.48 \(3\) \| consistent \|", er)
 
 
-def test_a_page_without_a_single_run():
+def test_a_page_without_a_single_run(tmp_path):
+    write_pages(open_study(["fig1"], out=tmp_path, data="tiny"), tmp_path)  # neither ours nor published: empty axes
+    assert (tmp_path / "fig1.png").exists()
     text = page_text(study_of(), ["fig2", "table1", "audit"])
     assert "open: no runs" in text
     assert "nan" not in text
@@ -130,6 +132,11 @@ def test_the_command(tmp_path, capsys):
         (["fig9"], "unknown target 'fig9'"),
         (["fig1", "--data", "nope"], "unknown data 'nope'"),
         (["fig1", "--seeds", "x"], "seeds 'x' is not a whole number"),
+        (["fig1", "--seeds", "99999999999"], "seeds 99999999999 is impossible"),
+        (["fig1", "--seeds=-4"], "seeds -4 is impossible"),
+        (["fig1", "--workers=-3", "--data", "tiny"], "workers -3 is below 0"),
+        (["fig1", "--workers=-3", "--data", "tiny", "--dry-run"], "workers -3 is below 0"),
+        (["fig1", "--data", "tiny", "--benchmark", "split-mnist"], "none of these runs is on it, but on tiny"),
         (["fig1", "--benchmark", "nope"], "unknown benchmark 'nope'"),
         (["fig1", "--device", "tpu"], "unknown device 'tpu'"),
         (["fig1", "--also", "nowhere"], "also nowhere: there is nothing"),

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-import tfcsr
-from tests.conftest import make_spec
 from tests.reporting.conftest import HOSTILE, change, one_run
 from tfcsr.cli import _parser, _spec_fields
 from tfcsr.experiments.reading import Results, Run
@@ -176,10 +174,3 @@ def test_a_variant_keeps_the_colour_and_changes_the_line():
     (group,) = grouped([fake(method="er", buffer_capacity=c) for c in (50, 60, 70)])
     assert len({one.colour for one in group.series}) == 1
     assert len({one.line for one in group.series}) == 3
-
-
-def test_results_at_hand_are_runs_too():
-    result = tfcsr.run(make_spec(method="tfcsr", epochs=2))
-    (group,) = grouped([Run.of(result)])
-    assert group.series[0].results() == {0: result}
-    assert [probe.recall for probe in group.series[0].runs[0].probes()] == [p["recall"] for p in result.probes]

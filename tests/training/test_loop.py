@@ -55,21 +55,7 @@ def test_one_optimizer_for_the_whole_sequence():
     assert int(state["step"]) == training.optimizer_steps == 4 * 5 * 3
 
 
-class Diverging(nn.Module):
-    """Turns to infinity at its 30th training batch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.linear = nn.Linear(16, 6)
-        self.batches = 0
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        self.batches += self.training
-        return self.linear(x.flatten(1)) * (float("inf") if self.batches >= 30 else 1.0)
-
-
 def test_a_loss_that_is_not_a_number_stops_the_run_and_says_where():
-    MODELS.add("diverging")(lambda shape, classes: Diverging())
     events = []
     training = make_training((events.append,), method="finetune", model="diverging")
     with pytest.raises(DivergedError, match=r"finetune became nan at step 30 \(task 2, epoch 2\)"):

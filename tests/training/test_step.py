@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from tests.conftest import make_training, trained
+from tests.conftest import Anchored, make_training, trained
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from tfcsr.methods import METHODS
@@ -72,20 +72,6 @@ def test_what_a_recording_would_touch_stays_where_it_is(method):
     training.run()
     assert len(seen) >= 3
     assert all(found == seen[0] for found in seen)
-
-
-class Anchored(Method):
-    """Binds new tensors at the end of a task, where a recording would go on with the old ones, or with none."""
-
-    anchor = None
-
-    def end_task(self, task):
-        self.anchor = [p.detach().clone() for p in self.parameters()]
-
-    def penalty(self):
-        if self.anchor is None:
-            return None
-        return sum((p - a).square().sum() for p, a in zip(self.parameters(), self.anchor, strict=True))
 
 
 class Counting(Method):

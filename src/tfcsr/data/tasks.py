@@ -60,7 +60,6 @@ class TaskSequence:
         max_per_class: int = 0,
     ) -> None:
         self.classes = cut(len(dataset.class_names), tasks, class_order)
-        self._device = device
         self._train = (torch.from_numpy(dataset.train_x).to(device), dataset.train_y)
         self._max_per_class = max_per_class
         # One tensor with the test examples of all tasks in a row, so that an evaluation is one pass.

@@ -7,7 +7,7 @@ from statistics import fmean
 from tfcsr.experiments.paper import ARMS, BOTH_PROTOCOLS, GRIDS, PUBLISHED
 from tfcsr.experiments.record import Record
 from tfcsr.experiments.reproduction import Study
-from tfcsr.experiments.statistics import Estimate, estimate, fit_probability, paired_difference
+from tfcsr.experiments.statistics import Estimate, estimate, fit_probability, optional_estimate, paired_difference
 
 BENCHMARKS = {"mnist": "Split MNIST", "cifar": "Split CIFAR-100"}
 # Below that probability a published run is said not to fit: the rule of the verdicts, as a number.
@@ -44,7 +44,7 @@ def spread(value: Estimate | None, sign: str = "") -> str:
 
 
 def _accuracy(runs: dict[int, Record]) -> Estimate | None:
-    return estimate([record.final_accuracy for record in runs.values()]) if runs else None
+    return optional_estimate(_finals(runs))
 
 
 def _difference(runs: dict[int, Record], baseline: dict[int, Record]) -> Estimate | None:
@@ -108,7 +108,7 @@ def left_over_loader(study: Study) -> Finding:
         runs = study.of(arm)
         starts = [r.accuracy_after_task[0] for r in runs.values()]
         first, final = (_fit(study, published.curve[i], v) for i, v in ((0, starts), (-1, _finals(runs))))
-        after_first = spread(estimate(starts) if runs else None)
+        after_first = spread(optional_estimate(starts))
         cells = (after_first, _probability(first), spread(_accuracy(runs)), _probability(final))
         rows.append((label, str(len(runs)), *cells))
     stale, right = study.of("mnist/er-stale"), study.of("mnist/er")

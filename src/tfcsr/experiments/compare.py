@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from tfcsr.experiments.machine import cores, on_this_machine, settings
 from tfcsr.experiments.pool import News, run_in_processes
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import advance
-from tfcsr.experiments.statistics import Estimate, estimate, paired_difference
+from tfcsr.experiments.statistics import Estimate, estimate, optional_estimate, paired_difference
 from tfcsr.experiments.stop import Stop
 from tfcsr.experiments.together import run_together
 from tfcsr.files import write_json
@@ -95,8 +95,6 @@ def compare(
     for what, values in (("methods", names), ("seeds", numbers)):
         if not values or len(set(values)) < len(values):
             raise SpecError(f"{what} {values} must be at least one, each once")
-    if workers < 0:
-        raise SpecError(f"workers {workers} is below 0: give a number of processes, or 0 for one per core")
     baseline = baseline or ("er" if "er" in names else names[0])
     if baseline not in names:
         raise SpecError(f"baseline {baseline!r} is not among the compared methods {', '.join(names)}")
@@ -140,7 +138,7 @@ def summarise(benchmark: str, baseline: str, results: list[Result], errors: dict
             difference=None
             if method == baseline
             else paired_difference({seed: r.final_accuracy for seed, r in runs.items()}, reference),
-            forgetting=_optional_estimate([r.forgetting for r in runs.values()]),
+            forgetting=optional_estimate([r.forgetting for r in runs.values()]),
             replay_batches=estimate([r.replay_batches for r in runs.values()]).mean,
             memory_checks=estimate([r.memory_checks for r in runs.values()]).mean,
             seconds=estimate([r.seconds for r in runs.values()]).mean,
@@ -151,9 +149,9 @@ def summarise(benchmark: str, baseline: str, results: list[Result], errors: dict
     return Comparison(benchmark, baseline, summaries, results, errors)
 
 
-def _optional_estimate(values: Iterable[float | None]) -> Estimate | None:
-    known = [value for value in values if value is not None]
-    return estimate(known) if known else None
+def require_workers(workers: int) -> None:
+    if workers < 0:
+        raise SpecError(f"workers {workers} is below 0: give how many runs go on at once, or 0 for what fits")
 
 
 def execute(
@@ -163,6 +161,7 @@ def execute(
     stop: Stop | None = None,
 ) -> list[Result | TfcsrError]:
     """What became of each spec, in order. Complete ones are read, the others run, several at once."""
+    require_workers(workers)
     stop = stop or Stop()
     outcome: dict[RunSpec, Result | TfcsrError] = {}
 

@@ -28,9 +28,11 @@ def expected_steps(spec: RunSpec) -> int:
 
 def expected_seconds(study: Study, specs: Sequence[RunSpec], device: str, workers: int) -> tuple[float, str]:
     """How long these runs should take together on this machine, and by what that is judged."""
+    from tfcsr.experiments.compare import require_workers
     from tfcsr.experiments.machine import cores, on_this_machine
     from tfcsr.experiments.together import MOST_AT_ONCE
 
+    require_workers(workers)
     here = [on_this_machine(spec.replace(device=device), threads=1) for spec in specs]
     on_cpu = all(spec.device == "cpu" for spec in here)
     at_once = min(len(here), workers or (cores() if on_cpu else MOST_AT_ONCE))

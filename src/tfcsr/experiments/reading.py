@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from tfcsr.errors import OutputError, printable
 from tfcsr.experiments.result import Result
@@ -176,14 +176,6 @@ class Run:
         self._tail = _Tail(path / "events.jsonl")
         self._seen: Any = None
 
-    @classmethod
-    def of(cls, result: Result) -> Self:
-        """A result at hand, as if it had been read; its events are not."""
-        run = cls(Path(os.devnull))
-        run._tail = _Tail(Path(os.devnull))
-        run.result, run.spec, run.state, run.words = result, result.spec, "complete", "complete"
-        return run
-
     def look(self) -> bool:
         """Read what is new; whether anything is."""
         files = [_signature(self.path / name) for name in ("result.json", "spec.json")]
@@ -218,6 +210,8 @@ class Run:
         else:
             self.state = "stopped"
             self.words = f"stopped in {where}" if history.epoch else "stopped before its first epoch was done"
+        if history.unread:
+            self.words += f"; {history.unread} of the lines in events.jsonl cannot be read"
 
     @property
     def history(self) -> History:

@@ -141,7 +141,7 @@ def question(spec: RunSpec) -> tuple[tuple[str, Any], ...]:
 
 @dataclass
 class Records:
-    """Many runs, and the sittings in which they were made."""
+    """Many runs, and the sessions in which they were made."""
 
     runs: list[Record] = field(default_factory=list)
     sessions: list[dict[str, Any]] = field(default_factory=list)
@@ -184,7 +184,7 @@ class Records:
             machines = values["machines"]
             sessions = [session | {"machine": machines[session["machine"]]} for session in values["sessions"]]
             if not all(_is_session(session) for session in sessions):
-                raise TypeError("a sitting is none")
+                raise TypeError("a session is none")
             entries = [entry | {"environment": machines[entry["environment"]]} for entry in values["runs"]]
             records = [Record.from_dict(entry, f"run {i} in {path}") for i, entry in enumerate(entries, start=1)]
         except (TypeError, KeyError, IndexError, SpecError) as error:

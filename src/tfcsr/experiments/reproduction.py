@@ -11,10 +11,10 @@ from typing import Any
 
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import SpecError, TfcsrError
-from tfcsr.experiments.paper import ARMS, GRIDS, GROUPS, NAMES, TARGETS, Grid, Row, Target, audit_arms
+from tfcsr.experiments.paper import ARMS, GRIDS, GROUPS, NAMES, TARGETS, Grid, Published, Row, Target, audit_arms
 from tfcsr.experiments.record import Record, Records, dense, question
 from tfcsr.experiments.result import Result
-from tfcsr.experiments.statistics import Estimate, estimate, fit_probability, prediction_interval
+from tfcsr.experiments.statistics import Estimate, estimate, optional_estimate, prediction_interval
 from tfcsr.experiments.stop import Stop
 from tfcsr.spec import RunSpec
 
@@ -66,6 +66,9 @@ class Study:
     def missing(self, benchmark: str | None = None) -> list[RunSpec]:
         """What has yet to run; of one benchmark, or of all."""
         specs = [spec for spec in self.plan() if benchmark in (None, spec.benchmark)]
+        if not specs:
+            there = sorted({spec.benchmark for spec in self.plan()})
+            raise SpecError(f"benchmark {benchmark}: none of these runs is on it, but on {', '.join(there)}")
         return [spec for spec in specs if question(spec) not in self._by_question]
 
     def add(self, record: Record) -> None:
@@ -91,7 +94,7 @@ class Study:
         arms = reversed(arms_of(self.targets))
         return {question(holder): arm for arm in arms for _, holder in self.specs(arm).values()}
 
-    def published(self, row: Row) -> Any:
+    def published(self, row: Row) -> Published | None:
         """Only the paper's own data can be held against its numbers."""
         return row.value if self.data is None else None
 
@@ -108,8 +111,9 @@ class Study:
     def curves(self, target: Target) -> list["Curve"]:
         rows = [(row, self.of(row.arm)) for row in target.rows]
         return [
-            Curve(row, getattr(self.published(row), "curve", None), [r.accuracy_after_task for r in runs.values()])
+            Curve(row, None if known is None else known.curve, [r.accuracy_after_task for r in runs.values()])
             for row, runs in rows
+            for known in [self.published(row)]
         ]
 
     def choices(self, names: Iterable[str]) -> list["Choice"]:
@@ -150,7 +154,7 @@ class Line:
 
     @property
     def estimate(self) -> Estimate | None:
-        return estimate(self.values) if self.runs else None
+        return optional_estimate(self.values)
 
     @property
     def deviation(self) -> float | None:
@@ -217,38 +221,6 @@ class Choice:
         return self.test_accuracy(self.by_test) - self.test_accuracy(self.by_held_out)
 
 
-def fits(published: float, runs: dict[int, Record], value: Callable[[Record], float]) -> float | None:
-    return fit_probability(published, [value(record) for record in runs.values()])
-
-
-def reproduce(
-    targets: Sequence[str],
-    *,
-    seeds: int | Sequence[int] = 5,
-    out: str | Path,
-    data: str | None = None,
-    also: Iterable[str | Path] = (),
-    benchmark: str | None = None,
-    workers: int = 0,
-    device: str = "auto",
-    data_dir: str | None = None,
-    command: str = "",
-    watcher: Watcher = lambda spec, news: None,
-    stop: Stop | None = None,
-) -> tuple[Study, dict[str, str]]:
-    """Run what the targets need and is not yet known, of one benchmark or of all, and keep the records in
-    `out/results.json`. Returns the study and the errors of runs that failed.
-
-    Known are the runs in that file, complete ones in `out/runs`, and those in the files and folders of `also`.
-    """
-    out = Path(out)
-    study = open_study(targets, seeds=seeds, out=out, data=data, also=also)
-    missing = study.missing(benchmark)
-    errors = _run(study, missing, out, command, workers, device, data_dir, watcher, stop) if missing else {}
-    study.records.write(out / "results.json")
-    return study, errors
-
-
 def open_study(
     targets: Sequence[str],
     *,
@@ -257,7 +229,9 @@ def open_study(
     data: str | None = None,
     also: Iterable[str | Path] = (),
 ) -> Study:
-    """What there is, without running anything."""
+    """What there is, without running anything: the runs in `out/results.json`, complete ones in `out/runs`, and those
+    in the files and folders of `also`.
+    """
     numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     if not numbers or len(set(numbers)) < len(numbers):
         raise SpecError(f"seeds {numbers} must be at least one, each once")
@@ -276,17 +250,24 @@ def open_study(
     return Study(targets, numbers, data, records)
 
 
-def _run(
+def run_missing(
     study: Study,
-    missing: list[RunSpec],
-    out: Path,
-    command: str,
-    workers: int,
-    device: str,
-    data_dir: str | None,
-    watcher: Watcher,
-    stop: Stop | None,
+    out: str | Path,
+    *,
+    benchmark: str | None = None,
+    workers: int = 0,
+    device: str = "auto",
+    data_dir: str | None = None,
+    command: str = "",
+    watcher: Watcher = lambda spec, news: None,
+    stop: Stop | None = None,
 ) -> dict[str, str]:
+    """Run what the study's targets need and is not yet known, of one benchmark or of all, and keep the records in
+    `out/results.json`. Returns the errors of runs that failed.
+    """
+    missing, out = study.missing(benchmark), Path(out)
+    if not missing:
+        return {}
     from tfcsr.experiments.compare import execute
     from tfcsr.experiments.machine import on_this_machine
 
@@ -295,7 +276,7 @@ def _run(
     specs = [on_this_machine(spec.replace(device=device, data_dir=data_dir), threads=1) for spec in missing]
     specs = [spec.replace(out=str(out / "runs" / spec.name())) for spec in specs]
 
-    # The sitting: which command, when, on what, how many runs it finished and how long it had taken by then.
+    # Which command, when, on what, how many runs it finished and how long it had taken by then.
     session: dict[str, Any] = {"command": command, "date": datetime.now(UTC).date().isoformat(), "runs": 0}
     started = time.monotonic()
 
@@ -306,7 +287,7 @@ def _run(
             study.add(Record.of(news))
             session["runs"] += 1
             session.update({"seconds": round(time.monotonic() - started, 1), "machine": news.environment})
-            # At once, and not at the end: a sitting may end in any way.
+            # At once, and not at the end: a session may end in any way.
             study.records.write(out / "results.json")
         watcher(spec, news)
 

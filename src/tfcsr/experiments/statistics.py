@@ -1,7 +1,7 @@
 """Means with their intervals. Nothing is believed from one seed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
@@ -28,6 +28,12 @@ def estimate(values: Sequence[float]) -> Estimate:
 
     half = float(stdtrit(n - 1, 0.975)) * stdev(values) / math.sqrt(n)
     return Estimate(mean, mean - half, mean + half, n)
+
+
+def optional_estimate(values: Iterable[float | None]) -> Estimate | None:
+    """Of the values that are known; of none, none."""
+    known = [value for value in values if value is not None]
+    return estimate(known) if known else None
 
 
 def prediction_interval(values: Sequence[float]) -> tuple[float, float] | None:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from tfcsr.errors import OutputError, SpecError, printable
-from tfcsr.experiments.reading import Results, Run
+from tfcsr.experiments.reading import Results
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate, estimate
 from tfcsr.files import PART, sync_folder, writing
@@ -253,12 +253,6 @@ def figure(name: str, group: Group) -> Figure:
     return made
 
 
-def comparison_figure(results: Sequence[Result]) -> Figure:
-    """The overview of results at hand."""
-    with matplotlib.rc_context(STYLE):
-        return figure("overview", grouped([Run.of(result) for result in results])[0])
-
-
 def plot(
     folder: str | Path,
     name: str = "overview",
@@ -288,14 +282,18 @@ def plot(
         raise OutputError(f"{path} is a folder: give a file as --out")
     with matplotlib.rc_context(STYLE):
         picture = figure(name, chosen[0])
-        _save(picture, path, kind)
+        save(picture, path, kind)
     return path
 
 
-def _save(picture: Figure, path: Path, kind: str) -> None:
-    """Whole or not at all. Without a date: the same results are the same file."""
+def save(picture: Figure, path: Path, kind: str) -> None:
+    """Whole or not at all. Without a date or a version: the same results are the same file."""
     beside = path.with_name(f".{path.name}.{os.getpid()}{PART}")
-    undated: dict[str, Any] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    undated: dict[str, Any] = {
+        "png": {"Software": None},
+        "svg": {"Date": None, "Creator": None},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -120,7 +120,6 @@ class ComparisonDisplay:
         self.label = label
         self.done = 0
         self.open: dict[str, tuple[TaskID, Position]] = {}
-        self.shares: dict[str, float] = {}
         self.started = time.monotonic()
         self.found = 0
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[detail]}"))

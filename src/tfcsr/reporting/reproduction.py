@@ -5,8 +5,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import matplotlib
-
-matplotlib.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -16,8 +14,9 @@ from tfcsr.experiments.expected import expected_seconds
 from tfcsr.experiments.paper import PUBLISHED, SUMMARY, TARGETS, Target
 from tfcsr.experiments.record import Record
 from tfcsr.experiments.reproduction import Curve, Line, Study, arms_of, verdict
-from tfcsr.experiments.statistics import Estimate, estimate
-from tfcsr.files import write_bytes, writing
+from tfcsr.experiments.statistics import Estimate, optional_estimate
+from tfcsr.files import write_bytes
+from tfcsr.reporting.figures import MARKS, STYLE, save
 from tfcsr.reporting.progress import clock
 from tfcsr.reporting.styles import STYLES
 from tfcsr.reporting.words import rough_time
@@ -37,7 +36,6 @@ COLOURS = {
         ("MGP", "mgp"),
     )
 }
-MARKERS = "osD^vP*X"
 RULE = (
     "**The rule.** A published number is of one run. It is *consistent* when it lies in the 95 % prediction interval of"
     " ours, where one more run of ours would lie with 95 % probability: mean ± t · s · √(1 + 1/n), with Student's t for"
@@ -61,11 +59,11 @@ def write_pages(study: Study, out: Path) -> list[Path]:
     shown = [name for name in (*TARGETS, "audit") if name in study.targets or _any_run(study, name)]
     written = []
     for name in shown:
-        if name != "audit" and (figure := draw(study, TARGETS[name])) is not None:
-            for kind in ("png", "svg"):
-                path = out / f"{name}.{kind}"
-                _save(figure, path, kind)
-                written.append(path)
+        with matplotlib.rc_context(STYLE):
+            if name != "audit" and (figure := draw(study, TARGETS[name])) is not None:
+                for kind in ("png", "svg"):
+                    written.append(out / f"{name}.{kind}")
+                    save(figure, written[-1], kind)
     page = out / PAGE
     write_bytes(page, page_text(study, shown).encode())
     return [*written, page]
@@ -76,19 +74,11 @@ def _any_run(study: Study, name: str) -> bool:
     return any(study.of(arm) for arm in own)
 
 
-def _save(figure: Figure, path: Path, kind: str) -> None:
-    # Neither date nor version: the same results give the same file.
-    metadata = {"svg": {"Date": None, "Creator": None}, "png": {"Software": None}}[kind]
-    with writing(path), matplotlib.rc_context({"svg.hashsalt": path.stem, "svg.fonttype": "none"}):
-        figure.savefig(path, format=kind, dpi=150, metadata=metadata)
-
-
 def draw(study: Study, target: Target) -> Figure | None:
     if target.kind not in ("curves", "capacity"):
         return None
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
     axes = figure.subplots()
-    axes.spines[["top", "right"]].set_visible(False)
     axes.grid(alpha=0.25, lw=0.6)
     if target.kind == "curves":
         draw_curves(axes, study.curves(target))
@@ -105,7 +95,7 @@ def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
     shades = [curve.row.label for curve in curves if curve.row.label not in COLOURS]
     for number, curve in enumerate(curves):
         colour = COLOURS.get(curve.row.label) or _shade(shades.index(curve.row.label), len(shades))
-        marker = MARKERS[number % len(MARKERS)]
+        marker = MARKS[number % len(MARKS)]
         if curve.runs:
             points = curve.points
             x = range(1, len(points) + 1)
@@ -129,7 +119,8 @@ def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
     axes.set(
         xlabel="Number of tasks learned", ylabel="Average accuracy on all seen tasks (%)", xticks=range(1, tasks + 1)
     )
-    axes.legend(frameon=False, fontsize=8)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend()
 
 
 def _bound(point: Estimate, end: str) -> float:
@@ -163,7 +154,7 @@ def draw_capacities(axes: Axes, lines: Sequence[Line], target: Target) -> None:
             n = f"n {seeds[0]}" if len(seeds) == 1 else f"n {seeds[0]} to {seeds[-1]}"
             means = [point.mean for _, point in known]
             axes.errorbar(
-                x, means, halves, color=colour, marker=MARKERS[number], capsize=3, label=f"{series} ({n})", lw=1.6
+                x, means, halves, color=colour, marker=MARKS[number], capsize=3, label=f"{series} ({n})", lw=1.6
             )
         published = [(float(places[line.label][1] or 0), line.published) for line in own if line.published is not None]
         if published:
@@ -174,7 +165,8 @@ def draw_capacities(axes: Axes, lines: Sequence[Line], target: Target) -> None:
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.set(xlabel="Buffer capacity (log scale)", ylabel="Final average accuracy (%)")
-    axes.legend(frameon=False, fontsize=8)
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend()
 
 
 def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
@@ -287,19 +279,19 @@ def session_lines(study: Study) -> list[str]:
         cells = (f"`{session['command']}`", session["date"], str(where), str(machine.get("torch")))
         machines.append((*map(printable, cells), str(session["runs"]), clock(session["seconds"])))
     header = ("command", "date", "machine", "torch", "runs", "time")
-    lines = markdown_table(header, machines) if machines else ["No sitting is recorded."]
+    lines = markdown_table(header, machines) if machines else ["No session is recorded."]
     return [*lines, *cost_lines(study)]
 
 
 def cost_lines(study: Study) -> list[str]:
-    """Device time of a seed: all sittings on a kind of machine, by the runs they finished."""
+    """Device time of a seed: all sessions on a kind of card, by the runs they finished."""
     by_gpu: dict[str, list[tuple[int, float]]] = {}
     for session in study.records.sessions:
         if session["machine"].get("gpu"):
             by_gpu.setdefault(session["machine"]["gpu"], []).append((session["runs"], session["seconds"]))
     lines = []
-    for gpu, sittings in by_gpu.items():
-        runs, spent = sum(r for r, _ in sittings), sum(s for _, s in sittings)
+    for gpu, sessions in by_gpu.items():
+        runs, spent = sum(r for r, _ in sessions), sum(s for _, s in sessions)
         need = len(Study(["cifar"], [0], None, study.records).plan())
         per_run = spent / runs
         lines += [
@@ -323,9 +315,8 @@ def summary_lines(study: Study) -> list[str]:
 
 
 def _mean(runs: dict[int, Record]) -> str:
-    if not runs:
-        return "–"
-    return f"{spread(estimate([record.final_accuracy for record in runs.values()]))} ({len(runs)})"
+    mean = optional_estimate(record.final_accuracy for record in runs.values())
+    return "–" if mean is None else f"{spread(mean)} ({len(runs)})"
 
 
 def plan_lines(study: Study, benchmark: str | None, device: str, workers: int) -> Iterable[str]:

@@ -3,14 +3,14 @@
 import functools
 import json
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from tfcsr.errors import SpecError, printable
 from tfcsr.experiments.reading import Run
 from tfcsr.experiments.result import Result
-from tfcsr.experiments.statistics import Estimate, estimate, paired_difference
+from tfcsr.experiments.statistics import Estimate, optional_estimate, paired_difference
 from tfcsr.reporting.styles import style
 from tfcsr.spec import NOT_IDENTITY, OPTIONS, RunSpec, format_value, matters
 
@@ -60,13 +60,13 @@ class Series:
         return self._results
 
     def accuracy(self) -> Estimate | None:
-        return optional([r.final_accuracy for r in self.results().values()])
+        return optional_estimate([r.final_accuracy for r in self.results().values()])
 
     def forgetting(self) -> Estimate | None:
-        return optional([r.forgetting for r in self.results().values()])
+        return optional_estimate([r.forgetting for r in self.results().values()])
 
     def cost(self, name: str) -> float | None:
-        values = optional([getattr(r, name) for r in self.results().values()])
+        values = optional_estimate([getattr(r, name) for r in self.results().values()])
         return values.mean if values else None
 
     def difference(self) -> Estimate | None:
@@ -99,11 +99,6 @@ class Group:
     tasks: int
     series: list[Series]
     name: str = ""
-
-
-def optional(values: Iterable[float | None]) -> Estimate | None:
-    known = [value for value in values if value is not None]
-    return estimate(known) if known else None
 
 
 def grouped(runs: Sequence[Run], baseline: str | None = None) -> list[Group]:

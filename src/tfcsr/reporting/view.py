@@ -8,7 +8,7 @@ from typing import Any
 
 import tfcsr
 from tfcsr.experiments.reading import Probe, Results, Run
-from tfcsr.experiments.statistics import Estimate, estimate
+from tfcsr.experiments.statistics import Estimate, optional_estimate
 from tfcsr.reporting.series import COSTS, UPPER_BOUND, Group, Series, grouped, shown
 from tfcsr.reporting.words import counted, rough_time, summary
 
@@ -162,7 +162,7 @@ def _series(one: Series, tasks: int, limits: Limits, left_out: _Left) -> dict[st
     columns = thinned(tasks, limits.tasks)
     if len(columns) < tasks:
         left_out.add(f"of {tasks} tasks {len(columns)} are drawn")
-    curve = [optional_mean([run.accuracies[i] for run in one.runs if i < len(run.accuracies)]) for i in columns]
+    curve = [optional_estimate([run.accuracies[i] for run in one.runs if i < len(run.accuracies)]) for i in columns]
     return {
         "label": one.label,
         "method": shown(one.method),
@@ -306,10 +306,6 @@ def thinned(count: int, most: int) -> list[int]:
         return list(range(count))
     most = max(2, most)
     return sorted({round(i * (count - 1) / (most - 1)) for i in range(most)})
-
-
-def optional_mean(values: Sequence[float]) -> Estimate | None:
-    return estimate(values) if values else None
 
 
 def _mean(values: Sequence[float], digits: int) -> float | None:
