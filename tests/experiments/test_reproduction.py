@@ -242,6 +242,19 @@ def test_a_probe_is_compared_with_none_on_one_machine_only():
     assert audit(study_of(*records(environment=there)))[1].said == []
 
 
+def test_a_probe_that_changed_nothing_and_one_that_did_are_told_apart():
+    none = [invented("cifar/er-1000/augmented", s, 13.0 + s) for s in range(3)]
+    train = [invented("cifar/probe-train", s, 13.0 + s) for s in range(3)]
+    placebo = [invented("cifar/probe-placebo", s, 14.0 + s + s / 10) for s in range(3)]
+    said = audit(study_of(*none, *train, *placebo))[1].said
+    assert said[0].startswith("Split CIFAR-100, train mode: after every task exactly the accuracy of no probe (+0.00")
+    assert said[1].startswith("Split CIFAR-100, placebo: differs from no probe (+1.10 ± 0.25")
+    assert "running averages" in said[2]
+    # The same end, another way there.
+    train[1].accuracy_after_task[0] += 1.0
+    assert "train mode: no difference was found" in audit(study_of(*none, *train))[1].said[0]
+
+
 def test_what_choosing_on_the_test_set_was_worth():
     grid = reproduction.GRIDS["cifar/ewc"]
     finals = {1e3: (6.0, 5.0), 1e4: (7.0, 4.0), 1e5: (5.5, 6.0)}

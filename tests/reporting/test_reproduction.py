@@ -166,6 +166,7 @@ def test_the_readme_quotes_the_committed_results():
     said = " ".join(sentence for finding in audit(study) for sentence in finding.said)
     for number in (r"[+]\d+\.\d\d ± \d+\.\d\d points \(paired", r"ER ends at \d+\.\d\d ± \d+\.\d\d %"):
         assert re.search(number, said)[0].removesuffix(" (paired") in readme
+    assert re.search(r"need (\d+:\d\d)\.", (COMMITTED / PAGE).read_text())[1] + " a seed" in readme
 
 
 def test_the_committed_results_give_the_committed_page(tmp_path):
