@@ -74,7 +74,8 @@ class EagerLoop:
     def __init__(self, ours: OurSteps, tf32: bool) -> None:
         self.ours = ours
         self.tf32 = tf32
-        self.model = loop.build_model(ours.spec, (3, 32, 32), 100).cuda().to(memory_format=torch.contiguous_format)
+        self.model = loop.build_model(ours.spec, (3, 32, 32), 100).cuda()
+        self.model.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-3)
 
     def take(self) -> None:
@@ -82,8 +83,10 @@ class EagerLoop:
         training = self.ours.training
         data, buffer, views = training.steps.data, training.learner.buffer, training.learner.views
         for i in range(50):
-            row = (None if t is None else t[i] for t in self.ours.batches.tensors())
-            x, y = compose(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, *row)
+            new, replay, *crops = (None if t is None else t[i] for t in self.ours.batches.tensors())
+            assert new is not None
+            assert replay is not None
+            x, y = compose(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, new, replay, *crops)
             self.optimizer.zero_grad()
             loss = cross_entropy(self.model(x.contiguous()), y)
             loss.backward()
@@ -112,7 +115,7 @@ def step_flops(ours: OurSteps) -> int:
         cross_entropy(
             model(torch.zeros(64, 3, 32, 32, device="cuda")), torch.zeros(64, device="cuda").long()
         ).backward()
-    return counter.get_total_flops()
+    return int(counter.get_total_flops())
 
 
 def one_run(**fields: object) -> tuple[float, int]:

@@ -21,6 +21,7 @@ from avalanche.training.supervised import Naive  # noqa: E402
 
 from benchmarks.measure import Row, arguments, ratio, seconds, show, summary  # noqa: E402
 from tfcsr.data import mnist  # noqa: E402
+from tfcsr.data.tasks import Task  # noqa: E402
 from tfcsr.experiments.machine import cores, on_this_machine  # noqa: E402
 from tfcsr.spec import RunSpec  # noqa: E402
 from tfcsr.training.loop import Training, build_model  # noqa: E402
@@ -56,7 +57,7 @@ def main() -> None:
         def their_epoch(experience: object = experience) -> None:
             strategy.train(experience, num_workers=0)
 
-        def our_epoch(task: object = task) -> None:
+        def our_epoch(task: Task = task) -> None:
             training.method.begin_task(task)
             training.steps.begin_task(task.train)
             training.epoch = 1

@@ -1,0 +1,38 @@
+"""The benchmarks are no timed tests, but they have to go on working: each once, as small as it can be."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from benchmarks import cpu, measure
+
+from tfcsr.methods import METHODS
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_growth_measures_every_method(tmp_path):
+    file = tmp_path / "growth.json"
+    words = ["-m", "benchmarks.growth", "--tasks", "24", "--repetitions", "1", "--json", str(file)]
+    said = subprocess.run([sys.executable, *words], cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    rows = {row["what"]: row["median"] for row in json.loads(file.read_text())["rows"]}
+    for method in filter(METHODS.is_built_in, METHODS.names()):
+        assert rows[f"{method}: step at task 24 / at task 20"] > 0
+    assert rows["buffer bytes / (capacity x bytes an example), 1000"] == pytest.approx(1, abs=0.01)
+    assert "256 examples for a probe" in said
+
+
+def test_a_run_is_measured_beside_bare_loops(monkeypatch):
+    monkeypatch.setattr(cpu, "STEPS", 8)
+    rows = {row["what"]: row for row in cpu.one_run(1, 2)}
+    assert rows["bare loop / tfcsr, 1 thread"]["n"] == 2
+    assert rows["tfcsr, 1 thread: ms a step"]["low"] > 0
+
+
+def test_measurements_are_taken_in_turns():
+    taken = []
+    found = measure.interleaved({name: lambda name=name: taken.append(name) or len(taken) for name in "ab"}, 2)
+    assert taken == ["a", "b", "a", "b"]
+    assert measure.ratio(found["b"], found["a"])["median"] == pytest.approx((2 / 1 + 4 / 3) / 2)
