@@ -120,7 +120,7 @@ def draws(repetitions: int) -> list[Row]:
 
 
 def main() -> None:
-    options = arguments(__doc__, repetitions=9, tasks=1000)
+    options = arguments(__doc__, repetitions=15, tasks=1000)
     data, settings = many_classes(options.tasks), {"epochs": 1, "batch_size": 16, "max_epochs": 1}
     BENCHMARKS.add("many-tasks")(
         Benchmark(lambda data_dir: data, options.tasks, options.tasks, settings | {"buffer_capacity": 200})
