@@ -43,13 +43,13 @@ class Result:
 
     @classmethod
     def of(cls, training: "Training", environment: dict[str, Any]) -> Self:
-        matrix, sizes = training.accuracy_matrix, training.tasks.test_sizes
+        matrix, sizes = [row.tolist() for row in training.accuracy_matrix], training.tasks.test_sizes
         after = [pooled_accuracy(row, sizes, seen) for seen, row in enumerate(matrix, start=1)]
         return cls(
             final_accuracy=after[-1],
             accuracy_after_task=after,
             accuracy_matrix=matrix,
-            class_accuracy=training.class_accuracy,
+            class_accuracy=[row.tolist() for row in training.class_accuracy],
             held_out_accuracy=training.held_out_accuracy,
             untrained_accuracy=training.untrained,
             forgetting=forgetting(matrix),

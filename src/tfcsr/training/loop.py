@@ -2,9 +2,11 @@
 
 import hashlib
 import time
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -62,8 +64,9 @@ class Training:
         self.epoch = 0
         self.mastered = False
         self.untrained: list[float] = []
-        self.accuracy_matrix: list[list[float]] = []
-        self.class_accuracy: list[list[float]] = []
+        # As arrays: with a thousand tasks these are a million numbers each, and saved again and again.
+        self.accuracy_matrix: list[array[float]] = []
+        self.class_accuracy: list[array[float]] = []
         self.held_out_accuracy: float | None = None
         self.epochs_per_task: list[int] = []
         self.collapsed: int | None = None
@@ -165,8 +168,8 @@ class Training:
 
     def _end_task(self, task: Task, logits: Tensor) -> None:
         row, constant = self._accuracies(logits, task.number)
-        self.accuracy_matrix.append(row)
-        self.class_accuracy.append(self._class_accuracies(logits))
+        self.accuracy_matrix.append(array("d", row))
+        self.class_accuracy.append(array("d", self._class_accuracies(logits)))
         self.epochs_per_task.append(self.epoch)
         accuracy = pooled_accuracy(row, self.tasks.test_sizes, task.number)
         self.events.emit("task_finished", task=task.number, epochs=self.epoch, accuracy=accuracy, row=row)
@@ -235,9 +238,8 @@ class Training:
             "generators": self.learner.generators.state_dict(),
             "method": self.method.state_dict(),
             "probes": list(self.learner.probes),
-            # The matrix as a tensor: with a thousand tasks it is a million numbers.
-            "accuracy_matrix": torch.tensor(self.accuracy_matrix, dtype=torch.float64),
-            "class_accuracy": torch.tensor(self.class_accuracy, dtype=torch.float64),
+            "accuracy_matrix": torch.from_numpy(np.array(self.accuracy_matrix, dtype=np.float64)),
+            "class_accuracy": torch.from_numpy(np.array(self.class_accuracy, dtype=np.float64)),
             "progress": {name: getattr(self, name) for name in self._PROGRESS},
         }
 
@@ -248,8 +250,8 @@ class Training:
         self.learner.generators.load_state_dict(state["generators"])
         self.method.load_state_dict(state["method"])
         self.learner.probes = list(state["probes"])
-        self.accuracy_matrix = state["accuracy_matrix"].tolist()
-        self.class_accuracy = state["class_accuracy"].tolist()
+        self.accuracy_matrix = [array("d", row) for row in state["accuracy_matrix"].tolist()]
+        self.class_accuracy = [array("d", row) for row in state["class_accuracy"].tolist()]
         for name in self._PROGRESS:
             value = state["progress"][name]
             setattr(self, name, list(value) if isinstance(value, list) else value)
