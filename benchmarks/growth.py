@@ -1,5 +1,6 @@
 """What must not grow in a thousand tasks: the time of a step, memory; and the buffer. `python -m benchmarks.growth`"""
 
+import functools
 import gc
 import resource
 from pathlib import Path
@@ -93,7 +94,7 @@ def reservoir(repetitions: int) -> Row:
 
 
 def draws(repetitions: int) -> list[Row]:
-    rows: list[Row] = []
+    subjects, rows = {}, []
     for capacity in (1_000, 100_000):
         buffer = Buffer(capacity, (1, 28, 28))
         buffer.add(
@@ -103,20 +104,16 @@ def draws(repetitions: int) -> list[Row]:
         )
         generator = torch.Generator().manual_seed(0)
 
-        def probe_sample(buffer: Buffer = buffer, generator: torch.Generator = generator) -> None:
-            chosen = buffer.draw(1, 256, generator)[0]
-            buffer.x[chosen], buffer.y[chosen]
+        def probe_samples(buffer: Buffer = buffer, generator: torch.Generator = generator) -> None:
+            for _ in range(STEPS):
+                chosen = buffer.draw(1, 256, generator)[0]
+                buffer.x[chosen], buffer.y[chosen]
 
-        probe_sample()
-        found = summary([1000 * seconds(probe_sample) for _ in range(repetitions)])
-        rows.append({"what": f"256 examples for a probe out of {capacity}: ms", **found})
-        rows.append(
-            {
-                "what": f"buffer bytes / (capacity x bytes an example), {capacity}",
-                "median": buffer.nbytes / (capacity * (784 + 8)),
-            }
-        )
-    return rows
+        subjects[f"256 examples for a probe out of {capacity}: ms"] = functools.partial(seconds, probe_samples)
+        whole = buffer.nbytes / (capacity * (784 + 8))
+        rows.append({"what": f"buffer bytes / (capacity x bytes an example), {capacity}", "median": whole})
+    found = interleaved(subjects, repetitions)
+    return rows + [{"what": what, **summary([1000 * s / STEPS for s in taken])} for what, taken in found.items()]
 
 
 def main() -> None:

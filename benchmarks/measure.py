@@ -5,7 +5,7 @@ import json
 import platform
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from tfcsr.experiments.machine import cores, processor
 Row = dict[str, Any]
 
 
-def interleaved(subjects: dict[str, Callable[[], float]], repetitions: int) -> dict[str, list[float]]:
+def interleaved(subjects: Mapping[str, Callable[[], float]], repetitions: int) -> dict[str, list[float]]:
     """Each subject's measurements, taken in turns, so that a busy moment of the machine meets all of them."""
     found: dict[str, list[float]] = {name: [] for name in subjects}
     for _ in range(repetitions):

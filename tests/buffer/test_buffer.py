@@ -2,9 +2,11 @@ import math
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import binom, chisquare
 
-from tfcsr.buffer.buffer import Buffer
+from tfcsr.buffer.buffer import Buffer, _floyd_by_column, _floyd_by_row
 from tfcsr.buffer.policies import POLICIES
 
 
@@ -103,6 +105,16 @@ def test_drawn_sets_hold_different_examples_each_set_equally_likely():
 
 def test_drawing_all_gives_each_once():
     assert filled(6, 6).draw(1, 6, seeded())[0].sort().values.tolist() == list(range(6))
+
+
+@given(size=st.integers(0, 60), sets=st.integers(0, 12), share=st.floats(0, 1), seed=st.integers(0, 2**32))
+def test_both_loops_draw_the_same(size, sets, share, seed):
+    """The loop over rows and that over columns: from the fewest drawn to every example."""
+    drawn = torch.rand((sets, round(share * size)), dtype=torch.float64, generator=seeded(seed))
+    by_row, by_column = _floyd_by_row(drawn, size), _floyd_by_column(drawn, size)
+    assert (by_row.shape, by_row.dtype) == (drawn.shape, torch.int64)
+    assert torch.equal(by_row, by_column)
+    assert all(len(set(row)) == len(row) and set(row) <= set(range(size)) for row in by_row.tolist())
 
 
 def test_drawing_too_many_is_an_error():

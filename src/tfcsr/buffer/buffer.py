@@ -53,17 +53,13 @@ class Buffer:
     def draw(self, sets: int, count: int, generator: Generator) -> Tensor:
         """Positions [sets, count]: each row a uniformly drawn set of different examples.
 
-        Floyd's algorithm, all rows at once: its cost depends on how much is drawn, not on the capacity.
+        Floyd's algorithm: its cost depends on how much is drawn, not on the capacity.
         """
         if count > self.size:
             raise ValueError(f"cannot draw {count} different examples from {self.size}")
         drawn = torch.rand((sets, count), dtype=torch.float64, generator=generator)
-        chosen = torch.full((sets, count), -1)
-        for column in range(count):
-            newest = self.size - count + column
-            pick = (drawn[:, column] * (newest + 1)).long()
-            taken = (chosen[:, :column] == pick[:, None]).any(dim=1)
-            chosen[:, column] = torch.where(taken, newest, pick)
+        # A probe draws one long row, an epoch many short ones: the loop goes over what is fewer.
+        chosen = _floyd_by_row(drawn, self.size) if sets < count else _floyd_by_column(drawn, self.size)
         return chosen.to(self.y.device)
 
     def state_dict(self) -> dict[str, Any]:
@@ -75,3 +71,24 @@ class Buffer:
         self.x.copy_(state["x"])
         self.y.copy_(state["y"])
         self.size, self.seen = state["size"], state["seen"]
+
+
+def _floyd_by_row(drawn: Tensor, size: int) -> Tensor:
+    rows = []
+    for values in drawn.tolist():
+        row: dict[int, None] = {}  # a set that keeps its order
+        for newest, value in enumerate(values, start=size - len(values)):
+            pick = int(value * (newest + 1))
+            row[newest if pick in row else pick] = None
+        rows.append(list(row))
+    return torch.tensor(rows, dtype=torch.int64).reshape(drawn.shape)
+
+
+def _floyd_by_column(drawn: Tensor, size: int) -> Tensor:
+    chosen = torch.full(drawn.shape, -1)
+    for column, values in enumerate(drawn.T):
+        newest = size - drawn.shape[1] + column
+        pick = (values * (newest + 1)).long()
+        taken = (chosen[:, :column] == pick[:, None]).any(dim=1)
+        chosen[:, column] = torch.where(taken, newest, pick)
+    return chosen
