@@ -10,7 +10,7 @@ import torch
 from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
-from benchmarks.measure import Row, arguments, interleaved, ratio, seconds, show, summary
+from benchmarks.measure import Row, arguments, interleaved, ratio, refuse, seconds, show, summary
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
 from tfcsr.experiments.machine import on_this_machine, settings
@@ -160,6 +160,8 @@ def several(count: int, **fields: object) -> float:
 
 def main() -> None:
     options = arguments(__doc__, repetitions=7, epochs=20)
+    if not torch.cuda.is_available():
+        refuse("torch finds no GPU on this machine")
     rows: list[Row] = []
     ours, strict = OurSteps(), OurSteps(deterministic=True)
     fp32 = OurSteps(precision="fp32")

@@ -4,11 +4,12 @@ import argparse
 import json
 import platform
 import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from rich.console import Console
@@ -44,12 +45,25 @@ def ratio(slower: list[float], faster: list[float]) -> Row:
     return summary([a / b for a, b in zip(slower, faster, strict=True)])
 
 
-def arguments(description: str | None, **defaults: int) -> argparse.Namespace:
+def arguments(description: str | None, least: Mapping[str, int] | None = None, **defaults: int) -> argparse.Namespace:
+    """What the command line says; what could not be measured or kept is refused before anything is measured."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", type=Path, help="write the figures here too")
     for name, value in defaults.items():
         parser.add_argument(f"--{name}", type=int, default=value)
-    return parser.parse_args()
+    options = parser.parse_args()
+    for name in defaults:
+        value, bound = getattr(options, name), (least or {}).get(name, 1)
+        if value < bound:
+            refuse(f"--{name} {value}: must be {bound} or more")
+    if options.json is not None and not options.json.parent.is_dir():
+        refuse(f"--json {options.json}: there is no folder {options.json.parent}")
+    return options
+
+
+def refuse(message: str) -> NoReturn:
+    print(f"benchmarks: {message}", file=sys.stderr)
+    raise SystemExit(2)
 
 
 def show(title: str, rows: list[Row], file: Path | None) -> None:

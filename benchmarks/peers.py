@@ -3,11 +3,17 @@
 Needs the peer (`pip install -c constraints.txt -e '.[peers]'`) and the real MNIST (`tfcsr data list`).
 """
 
-import sys
 import warnings
-from pathlib import Path
 
 import torch
+
+from benchmarks.measure import Row, arguments, ratio, refuse, seconds, show, summary
+from tfcsr.data import mnist
+from tfcsr.data.tasks import Task
+from tfcsr.errors import DataError
+from tfcsr.experiments.machine import cores, on_this_machine
+from tfcsr.spec import RunSpec
+from tfcsr.training.loop import Training, build_model
 
 # Beside a CPU build of torch, torchvision's compiled operators are missing, and its import stumbles over two of them.
 _library = torch.library.Library("torchvision", "DEF")
@@ -15,25 +21,24 @@ for _name in ("nms", "qnms"):
     _library.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 warnings.simplefilter("ignore")
 
-from avalanche.benchmarks.classic import SplitMNIST  # noqa: E402
-from avalanche.training.plugins import EvaluationPlugin, ReplayPlugin  # noqa: E402
-from avalanche.training.supervised import Naive  # noqa: E402
-
-from benchmarks.measure import Row, arguments, ratio, seconds, show, summary  # noqa: E402
-from tfcsr.data import mnist  # noqa: E402
-from tfcsr.data.tasks import Task  # noqa: E402
-from tfcsr.experiments.machine import cores, on_this_machine  # noqa: E402
-from tfcsr.spec import RunSpec  # noqa: E402
-from tfcsr.training.loop import Training, build_model  # noqa: E402
+try:
+    from avalanche.benchmarks.classic import SplitMNIST
+    from avalanche.training.plugins import EvaluationPlugin, ReplayPlugin
+    from avalanche.training.supervised import Naive
+except ImportError as error:
+    refuse(f"the peer is not here ({error}): pip install -c constraints.txt -e '.[peers]'")
 
 
 def main() -> None:
     options = arguments(__doc__, threads=cores())
+    try:
+        root = mnist.paths(None)[0].parents[2]
+    except DataError as error:
+        refuse(str(error))
     torch.set_num_threads(options.threads)
     spec = on_this_machine(
         RunSpec(benchmark="split-mnist", method="er", device="cpu", threads=options.threads, epochs=1)
     )
-    root = mnist.paths(None)[0].parents[2]
 
     stream = SplitMNIST(
         n_experiences=5, fixed_class_order=[2, 6, 1, 8, 4, 5, 0, 9, 3, 7], dataset_root=str(root)
@@ -79,6 +84,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if not Path(mnist.paths(None)[0]).exists():
-        sys.exit("no MNIST here")
     main()

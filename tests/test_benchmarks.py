@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 from benchmarks import cpu, measure
 
 from tfcsr.methods import METHODS
@@ -36,3 +37,22 @@ def test_measurements_are_taken_in_turns():
     found = measure.interleaved({name: lambda name=name: taken.append(name) or len(taken) for name in "ab"}, 2)
     assert taken == ["a", "b", "a", "b"]
     assert measure.ratio(found["b"], found["a"])["median"] == pytest.approx((2 / 1 + 4 / 3) / 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["growth", "--tasks", "5"], "--tasks 5: must be 20 or more"),
+        (["cpu", "--repetitions", "0"], "--repetitions 0: must be 1 or more"),
+        (["cpu", "--json", "nowhere/cpu.json"], "there is no folder nowhere"),
+        pytest.param(
+            ["gpu"], "no GPU", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+        ),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_in_one_line(words, message):
+    command = [sys.executable, "-m", f"benchmarks.{words[0]}", *words[1:]]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 2
+    assert message in ended.stderr
+    assert ended.stderr.count("\n") == 1

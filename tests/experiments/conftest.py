@@ -82,3 +82,25 @@ def one_line(process: Started, code: int) -> str:
     assert (process.returncode, said.count("\n")) == (code, 1), said
     assert said.startswith("tfcsr: ")
     return said
+
+
+@pytest.fixture
+def slow_saves(monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[str, int]], Callable[[dict[str, Any]], None]]:
+    """A clock by which an epoch takes 10 s and a checkpoint half a second. What was saved, as (folder, epoch), and the
+    listener that turns the clock.
+    """
+    now = [0.0]
+    saved: list[tuple[str, int]] = []
+
+    def save(self: Any, number: int, state: Any, events: Any) -> None:
+        saved.append((self.folder.parent.name, number))
+        self.last = number
+        now[0] += 0.5
+
+    def listener(event: dict[str, Any]) -> None:
+        if event["event"] == "epoch_finished":
+            now[0] += 10
+
+    monkeypatch.setattr("tfcsr.experiments.run.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tfcsr.experiments.run.Checkpoints.save", save)
+    return saved, listener

@@ -25,23 +25,11 @@ def test_runs_in_turns_end_as_they_do_alone():
     assert order.index(3) > 8
 
 
-def test_checkpoints_of_runs_side_by_side_share_their_two_percent(tmp_path, monkeypatch):
+def test_checkpoints_of_runs_side_by_side_share_their_two_percent(tmp_path, slow_saves):
     """Each save holds up all of them: with epochs of 10 s a run, in turns, and saves of 0.5 s, two runs save at once
     and then each after 50 s or more, not 25.
     """
-    now, saved = [0.0], []
-
-    def save(self, number, state, events):
-        saved.append((self.folder.parent.name, number))
-        self.last = number
-        now[0] += 0.5
-
-    def listener(event):
-        if event["event"] == "epoch_finished":
-            now[0] += 10
-
-    monkeypatch.setattr("tfcsr.experiments.run.time.monotonic", lambda: now[0])
-    monkeypatch.setattr("tfcsr.experiments.run.Checkpoints.save", save)
+    saved, listener = slow_saves
     grid = [make_spec(method="er", seed=seed, out=str(tmp_path / str(seed))) for seed in (0, 1)]
     run_together(grid, lambda i: advance(grid[i], [listener]), lambda i, news: None, at_once=2)
     for seed in ("0", "1"):
