@@ -10,7 +10,7 @@ from tfcsr.training.loop import Training
 
 
 def test_a_grid_uses_no_more_at_its_end_than_at_its_start_and_its_table_is_right(tmp_path):
-    assert grid(40, tmp_path).startswith("40 runs")
+    assert grid(80, tmp_path).startswith("80 runs")
 
 
 def test_many_runs_are_listed_at_once(tmp_path):
