@@ -215,6 +215,30 @@ def test_the_audit_finds_which_protocol_fits():
     assert any("+5.77" in sentence for sentence in finding.said)
 
 
+@pytest.mark.parametrize(
+    ("plain", "augmented", "fits"),
+    [
+        (0.0, 0.0, "both"),
+        (9.0, 0.0, "augmented"),
+        (9.0, 2.0, "neither, nearer augmented"),
+        (3.0, 9.0, "neither, nearer plain"),
+    ],
+)
+def test_the_audit_says_of_a_row_that_fits_neither_which_is_nearer(plain, augmented, fits):
+    published = PUBLISHED["cifar/er-1000"].curve
+    records = [
+        dataclasses.replace(
+            invented(f"cifar/er-1000/{protocol}", seed, 0.0),
+            accuracy_after_task=[*published[:-1], published[-1] + off + (seed - 2) / 5],
+        )
+        for protocol, off in (("plain", plain), ("augmented", augmented))
+        for seed in range(5)
+    ]
+    finding = two_protocols(study_of(*records))
+    assert next(row for row in finding.rows if row[0] == "er-1000")[-1] == fits
+    assert f"Fits {fits}: er-1000." in finding.said
+
+
 def test_the_audit_without_runs_says_nothing():
     assert all(not finding.said for finding in audit(study_of()))
 

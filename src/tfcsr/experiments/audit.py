@@ -12,6 +12,7 @@ from tfcsr.experiments.statistics import Estimate, estimate, fit_probability, op
 BENCHMARKS = {"mnist": "Split MNIST", "cifar": "Split CIFAR-100"}
 # Below that probability a published run is said not to fit: the rule of the verdicts, as a number.
 UNLIKELY = 0.05
+FITS = ("augmented", "plain", "both", "neither, nearer augmented", "neither, nearer plain")
 
 
 @dataclass(frozen=True)
@@ -148,18 +149,18 @@ def _curve_means(runs: dict[int, Record]) -> list[float]:
 
 def two_protocols(study: Study) -> Finding:
     rows = []
-    fitting: dict[str, list[str]] = {"augmented": [], "plain": [], "both": [], "neither": []}
+    fitting: dict[str, list[str]] = {name: [] for name in FITS}
     for name in BOTH_PROTOCOLS:
         published = PUBLISHED[f"cifar/{name}"].curve
         cells: list[str] = []
-        likely: dict[str, bool | None] = {}
+        likely: dict[str, float | None] = {}
         for protocol in ("augmented", "plain"):
             runs = study.of(f"cifar/{name}/{protocol}")
             final = _fit(study, published[-1], _finals(runs))
             whole = _fit(study, fmean(published), _curve_means(runs))
             cells += [f"{spread(_accuracy(runs))} ({len(runs)})", _probability(final), _probability(whole)]
-            # Two looks at one run: twice the smaller probability has to be likely.
-            likely[protocol] = None if final is None or whole is None else 2 * min(final, whole) >= UNLIKELY
+            # Two looks at one run: twice the smaller probability counts.
+            likely[protocol] = None if final is None or whole is None else 2 * min(final, whole)
         fits = _fits(likely)
         if fits in fitting:
             fitting[fits].append(name)
@@ -204,11 +205,15 @@ def _probability(value: float | None) -> str:
     return "–" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def _fits(likely: dict[str, bool | None]) -> str:
-    if None in likely.values():
+def _fits(likely: dict[str, float | None]) -> str:
+    """One of `FITS`, or open."""
+    found = {protocol: p for protocol, p in likely.items() if p is not None}
+    if len(found) < len(likely):
         return "open"
-    named = [protocol for protocol, fits in likely.items() if fits]
-    return {0: "neither", 2: "both"}.get(len(named)) or named[0]
+    fitting = [protocol for protocol, p in found.items() if p >= UNLIKELY]
+    if not fitting:
+        return f"neither, nearer {max(found, key=found.__getitem__)}"
+    return "both" if len(fitting) == len(found) else fitting[0]
 
 
 def choices(study: Study) -> Finding:
