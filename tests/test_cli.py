@@ -170,6 +170,23 @@ def test_other_mistakes(capsys, arguments, message):
     assert message in refused(capsys, *arguments)
 
 
+@pytest.mark.parametrize("below", ["", "/runs", "/runs/of/mine"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "--benchmark", "tiny", *QUICK],
+        ["compare", "--benchmark", "tiny", "--methods", "er,si", "--seeds", "2", *QUICK],
+        ["reproduce", "fig1", "--data", "split-digits"],
+        ["reproduce", "fig1", "--data", "split-digits", "--dry-run"],
+    ],
+)
+def test_an_out_that_cannot_be_a_folder_is_refused_before_any_run(capsys, tmp_path, command, below):
+    file = tmp_path / "thesis.tex"
+    file.write_text("all of it")
+    assert f"{file} is not a folder: choose another --out" in refused(capsys, *command, "--out", f"{file}{below}")
+    assert file.read_text() == "all of it"
+
+
 def test_an_out_with_another_spec_is_refused(capsys, tmp_path):
     out = str(tmp_path / "run")
     main(["run", "--benchmark", "tiny", "--out", out, *QUICK])

@@ -25,6 +25,14 @@ def writing(path: Path) -> Iterator[None]:
         raise OutputError(f"cannot write {path}: {reason}; make room there or choose another --out") from None
 
 
+def require_folder(path: Path) -> None:
+    """Refuses what is no folder and cannot become one, before anything is done for it."""
+    with writing(path):
+        there = next((place for place in (path, *path.parents) if place.exists()), None)
+    if there is not None and not there.is_dir():
+        raise OutputError(f"{there} is not a folder: choose another --out")
+
+
 def write_bytes(path: Path, data: bytes) -> None:
     """Written beside, brought to disk, read again, then renamed: a reader sees the old file or the new one, whole.
 

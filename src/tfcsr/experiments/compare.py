@@ -19,7 +19,7 @@ from tfcsr.experiments.run import advance
 from tfcsr.experiments.statistics import Estimate, estimate, optional_estimate, paired_difference
 from tfcsr.experiments.stop import Stop
 from tfcsr.experiments.together import run_together
-from tfcsr.files import write_json
+from tfcsr.files import require_folder, write_json
 from tfcsr.methods import METHODS
 from tfcsr.models import MODELS
 from tfcsr.recall.schedule import SCHEDULES
@@ -106,8 +106,7 @@ def compare(
     ]
     folder = Path(out) if out is not None else None
     if folder is not None:
-        if folder.exists() and not folder.is_dir():
-            raise SpecError(f"out {folder} is not a folder: choose another --out")
+        require_folder(folder)
         specs = [spec.replace(out=str(folder / spec.name())) for spec in specs]
     # Data that cannot be read is refused here, once, and not by every run.
     BENCHMARKS.get(benchmark).load(specs[0].data_dir)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tfcsr.errors import OutputError
 from tfcsr.experiments.result import Result
-from tfcsr.files import LOCK, PART, locked, read_json, write_json, writing
+from tfcsr.files import LOCK, PART, locked, read_json, require_folder, write_json, writing
 from tfcsr.spec import NOT_IDENTITY, RunSpec, format_value
 
 # The first field of a result, as it is written.
@@ -36,10 +36,9 @@ class RunFolder:
 
     def completed(self, spec: RunSpec) -> Result | None:
         """The result if this spec's run is complete here; an error if the folder holds anything but this spec."""
+        require_folder(self.path)
         if not self.path.exists():
             return None
-        if not self.path.is_dir():
-            raise OutputError(f"{self.path} is not a folder: choose another --out")
         if not self.spec_file.exists():
             with writing(self.path):
                 if any(path.name != LOCK and path.suffix != PART for path in self.path.iterdir()):

@@ -16,6 +16,7 @@ from tfcsr.experiments.record import Record, Records, dense, question
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate, estimate, optional_estimate, prediction_interval
 from tfcsr.experiments.stop import Stop
+from tfcsr.files import require_folder
 from tfcsr.spec import RunSpec
 
 Watcher = Callable[[RunSpec, Any], None]
@@ -239,8 +240,7 @@ def open_study(
         raise SpecError(f"unknown data {data!r}: use one of {', '.join(BENCHMARKS.names())}")
     records = Records()
     out = Path(out)
-    if out.exists() and not out.is_dir():
-        raise SpecError(f"out {out} is not a folder: choose another --out")
+    require_folder(out)
     for path in also:
         if not Path(path).exists():
             raise SpecError(f"also {path}: there is nothing; give a results.json, or a folder of runs")
