@@ -105,6 +105,14 @@ def test_merging_keeps_what_is_known(records):
     assert len(records.sessions) == 1
 
 
+def test_of_runs_that_answer_one_question_the_first_is_taken():
+    """A folder may hold the same run from a CPU and from a GPU."""
+    one, other = record(method="si"), record(method="si")
+    records = Records()
+    records.merge(Records([one, other]))
+    assert [r is one for r in records.runs] == [True]
+
+
 def test_a_spec_from_before_a_field_existed_gets_its_default(tmp_path, records):
     path = tmp_path / "results.json"
     records.write(path)
@@ -121,7 +129,10 @@ def test_a_spec_from_before_a_field_existed_gets_its_default(tmp_path, records):
         lambda v: [],
         lambda v: v | {"runs": [{}]},
         lambda v: v | {"machines": []},
+        lambda v: v | {"machines": 3},
         lambda v: v | {"sessions": [{"machine": 0}]},
+        lambda v: v | {"runs": [v["runs"][0] | {"environment": -1}]},
+        lambda v: v | {"runs": [v["runs"][0] | {"environment": [0]}]},
         lambda v: v | {"runs": [v["runs"][0] | {"accuracy_after_task": []}]},
         lambda v: v | {"runs": [v["runs"][0] | {"accuracy_after_task": ["a"]}]},
         lambda v: v | {"runs": [v["runs"][0] | {"probes": [[1]]}]},

@@ -147,9 +147,12 @@ class Records:
     sessions: list[dict[str, Any]] = field(default_factory=list)
 
     def merge(self, other: "Records") -> None:
-        """What is known already stays as it is."""
+        """What is known already stays as it is; of several runs that answer one question the first is taken."""
         known = {question(record.run_spec) for record in self.runs}
-        self.runs += [record for record in other.runs if question(record.run_spec) not in known]
+        for record in other.runs:
+            if (asked := question(record.run_spec)) not in known:
+                known.add(asked)
+                self.runs.append(record)
         self.sessions += [session for session in other.sessions if session not in self.sessions]
 
     def write(self, path: Path) -> None:
@@ -180,14 +183,19 @@ class Records:
         if path.is_dir():
             return cls([Record.of(result) for result in read_results(path)])
         values = read_json(path)
+
+        def machine(number: Any) -> Any:
+            if number not in range(len(values["machines"])):
+                raise TypeError(f"there is no machine {number!r} in it")
+            return values["machines"][number]
+
         try:
-            machines = values["machines"]
-            sessions = [session | {"machine": machines[session["machine"]]} for session in values["sessions"]]
+            sessions = [session | {"machine": machine(session["machine"])} for session in values["sessions"]]
             if not all(_is_session(session) for session in sessions):
                 raise TypeError("a session is none")
-            entries = [entry | {"environment": machines[entry["environment"]]} for entry in values["runs"]]
+            entries = [entry | {"environment": machine(entry["environment"])} for entry in values["runs"]]
             records = [Record.from_dict(entry, f"run {i} in {path}") for i, entry in enumerate(entries, start=1)]
-        except (TypeError, KeyError, IndexError, SpecError) as error:
+        except (TypeError, KeyError, SpecError) as error:
             raise OutputError(f"{path} does not hold results of tfcsr: {error}") from None
         return cls(records, sessions)
 
