@@ -26,6 +26,7 @@ FLOORS = [
     ["metrics"],
     ["training"],
     ["experiments"],
+    ["paper"],
     ["reporting"],
     ["cli", "__main__"],
 ]

@@ -29,13 +29,13 @@ from tests.reporting.conftest import overview
 from tfcsr.data import cifar100, mnist
 from tfcsr.errors import TfcsrError
 from tfcsr.experiments.folder import RunFolder, list_runs
-from tfcsr.experiments.paper import ARMS
 from tfcsr.experiments.reading import Results
-from tfcsr.experiments.record import Record, Records, dense
-from tfcsr.experiments.reproduction import open_study
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import _restore, run
 from tfcsr.files import read_json
+from tfcsr.paper.published import ARMS
+from tfcsr.paper.record import Record, Records, dense
+from tfcsr.paper.reproduction import open_study
 from tfcsr.reporting.reproduction import page_text
 from tfcsr.reporting.tables import run_summary, run_table
 from tfcsr.reporting.view import document

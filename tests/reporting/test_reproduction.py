@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.test_reproduction import invented, study_of, tiny
+from tests.paper.test_reproduction import invented, study_of, tiny
 from tfcsr.cli import main
-from tfcsr.experiments.audit import audit
-from tfcsr.experiments.paper import PUBLISHED, TARGETS
-from tfcsr.experiments.reproduction import open_study
+from tfcsr.paper.audit import audit
+from tfcsr.paper.published import PUBLISHED, TARGETS
+from tfcsr.paper.reproduction import open_study
 from tfcsr.reporting.reproduction import PAGE, draw, page_text, plan_lines, summary_lines, write_pages
 
 COMMITTED = Path(__file__).parents[2] / "docs" / "reproduction"

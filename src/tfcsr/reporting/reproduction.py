@@ -9,13 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tfcsr.errors import printable
-from tfcsr.experiments.audit import Finding, audit, spread
-from tfcsr.experiments.expected import expected_seconds
-from tfcsr.experiments.paper import PUBLISHED, SUMMARY, TARGETS, Target
-from tfcsr.experiments.record import Record
-from tfcsr.experiments.reproduction import Curve, Line, Study, arms_of, verdict
 from tfcsr.experiments.statistics import Estimate, optional_estimate
 from tfcsr.files import write_bytes
+from tfcsr.paper.audit import Finding, audit, spread
+from tfcsr.paper.expected import expected_seconds
+from tfcsr.paper.published import PUBLISHED, SUMMARY, TARGETS, Target
+from tfcsr.paper.record import Record
+from tfcsr.paper.reproduction import Curve, Line, Study, arms_of, verdict
 from tfcsr.reporting.figures import MARKS, STYLE, save
 from tfcsr.reporting.progress import clock
 from tfcsr.reporting.styles import STYLES

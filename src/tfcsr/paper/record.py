@@ -2,7 +2,7 @@
 
 A run that probed after every epoch also holds what any other schedule would have made of it: the probe leaves no trace
 in the training, and what it finds at an epoch does not depend on the probes before. `dense` is that run, `seen_by` the
-record another schedule would have left, to the last bit (`tests/experiments/test_record.py`).
+record another schedule would have left, to the last bit (`tests/paper/test_record.py`).
 """
 
 import dataclasses

@@ -11,12 +11,12 @@ from typing import Any
 
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import SpecError, TfcsrError
-from tfcsr.experiments.paper import ARMS, GRIDS, GROUPS, NAMES, TARGETS, Grid, Published, Row, Target, audit_arms
-from tfcsr.experiments.record import Record, Records, dense, question
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate, estimate, optional_estimate, prediction_interval
 from tfcsr.experiments.stop import Stop
 from tfcsr.files import require_folder
+from tfcsr.paper.published import ARMS, GRIDS, GROUPS, NAMES, TARGETS, Grid, Published, Row, Target, audit_arms
+from tfcsr.paper.record import Record, Records, dense, question
 from tfcsr.spec import RunSpec
 
 Watcher = Callable[[RunSpec, Any], None]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import median
 
 from tfcsr.data.benchmarks import BENCHMARKS
-from tfcsr.experiments.paper import CIFAR, MNIST
-from tfcsr.experiments.reproduction import Study
+from tfcsr.paper.published import CIFAR, MNIST
+from tfcsr.paper.reproduction import Study
 from tfcsr.spec import RunSpec
 
 # Examples of each task, and seconds a step takes on an H200 with several runs beside each other (docs/speed.md).

@@ -10,15 +10,15 @@ from scipy import stats
 
 from tests.conftest import make_spec
 from tfcsr.errors import OutputError, SpecError
-from tfcsr.experiments import expected, reproduction
-from tfcsr.experiments.audit import audit, two_protocols
-from tfcsr.experiments.paper import ARMS, PUBLISHED, TARGETS
-from tfcsr.experiments.record import Record, Records, dense, question
-from tfcsr.experiments.reproduction import Choice, Study, open_study, run_missing, verdict
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import run
 from tfcsr.experiments.statistics import fit_probability, prediction_interval
 from tfcsr.experiments.stop import Interrupted, Stop
+from tfcsr.paper import expected, reproduction
+from tfcsr.paper.audit import audit, two_protocols
+from tfcsr.paper.published import ARMS, PUBLISHED, TARGETS
+from tfcsr.paper.record import Record, Records, dense, question
+from tfcsr.paper.reproduction import Choice, Study, open_study, run_missing, verdict
 from tfcsr.spec import RunSpec
 
 

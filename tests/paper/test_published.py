@@ -3,10 +3,10 @@
 import pytest
 
 from tfcsr.errors import SpecError
-from tfcsr.experiments import paper
-from tfcsr.experiments.paper import ARMS, GRIDS, PUBLISHED, SUMMARY, TARGETS
-from tfcsr.experiments.record import Records, question
-from tfcsr.experiments.reproduction import Study, arms_of, chosen
+from tfcsr.paper import published as paper
+from tfcsr.paper.published import ARMS, GRIDS, PUBLISHED, SUMMARY, TARGETS
+from tfcsr.paper.record import Records, question
+from tfcsr.paper.reproduction import Study, arms_of, chosen
 
 
 def plan(*targets, seeds=(0,), data=None):

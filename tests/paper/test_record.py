@@ -8,8 +8,8 @@ import pytest
 
 from tests.conftest import make_spec
 from tfcsr.errors import OutputError
-from tfcsr.experiments.record import Record, Records, dense, question
 from tfcsr.experiments.run import run
+from tfcsr.paper.record import Record, Records, dense, question
 from tfcsr.spec import RunSpec
 
 

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from tfcsr.experiments.paper import ARMS, BOTH_PROTOCOLS, GRIDS, PUBLISHED
-from tfcsr.experiments.record import Record
-from tfcsr.experiments.reproduction import Study
 from tfcsr.experiments.statistics import Estimate, estimate, fit_probability, optional_estimate, paired_difference
+from tfcsr.paper.published import ARMS, BOTH_PROTOCOLS, GRIDS, PUBLISHED
+from tfcsr.paper.record import Record
+from tfcsr.paper.reproduction import Study
 
 BENCHMARKS = {"mnist": "Split MNIST", "cifar": "Split CIFAR-100"}
 # Below that probability a published run is said not to fit: the rule of the verdicts, as a number.
