@@ -2,7 +2,7 @@ import pytest
 
 from tests.conftest import TEST_MODELS
 from tfcsr.buffer.policies import POLICIES
-from tfcsr.data.benchmarks import BENCHMARKS
+from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.errors import SpecError
 from tfcsr.methods import METHODS
 from tfcsr.models import MODELS
@@ -13,7 +13,7 @@ def test_what_there_is():
     assert set(METHODS.names()) >= {"finetune", "joint", "er", "ewc", "si", "tfcsr", "tfcsr-spaced", "mgp"}
     assert set(BENCHMARKS.names()) >= {"split-digits", "split-mnist", "split-cifar100"}
     assert set(MODELS.names()) >= {"cnn", "resnet18", *TEST_MODELS}
-    assert POLICIES.names() == ["reservoir"]
+    assert POLICIES.names() == ["class-balanced", "herding", "reservoir"]
     assert SCHEDULES.names() == ["expanding", "fixed"]
 
 
@@ -21,20 +21,26 @@ def test_what_there_is():
 def test_every_built_in_entry_loads_and_says_what_it_is(registry):
     for name in registry.names():
         assert registry.get(name) is not None
-        if registry.is_built_in(name):
+        if registry.ships(name) and not registry.home(name).startswith("tfcsr.testing"):
             assert len(registry.describe(name)) > 20, name
 
 
 def test_unknown_names_are_refused_with_the_known_ones():
-    with pytest.raises(SpecError, match="unknown method 'sgd': use one of er, ewc"):
+    with pytest.raises(SpecError, match=r"unknown method 'sgd': use one of derpp, er, .*--plugin"):
         METHODS.get("sgd")
 
 
-def test_a_users_own_entry_is_found_but_not_by_other_processes():
-    assert "tiny-bn" in MODELS.names()
-    assert not MODELS.is_built_in("tiny-bn")
-    assert MODELS.is_built_in("cnn")
-    assert SCHEDULES.is_built_in("fixed")
+def test_an_entry_knows_which_module_added_it():
+    """Of an instance, such as a benchmark, its class would say that it is ours."""
+    BENCHMARKS.add("own")(Benchmark(lambda data_dir: None, 2, 1))
+    try:
+        assert BENCHMARKS.home("own") == __name__
+        assert not BENCHMARKS.ships("own")
+    finally:
+        BENCHMARKS.remove("own")
+    assert MODELS.home("tiny-bn") == "tfcsr.testing"
+    assert MODELS.ships("cnn")
+    assert SCHEDULES.ships("fixed")
     assert (
         MODELS.describe("tiny-bn")
         == "With batch normalisation, whose statistics and modes are what a careless probe would spoil."

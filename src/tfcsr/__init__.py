@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tfcsr.buffer.policies import POLICIES as POLICIES
     from tfcsr.data.benchmarks import BENCHMARKS as BENCHMARKS
     from tfcsr.data.benchmarks import Benchmark as Benchmark
     from tfcsr.data.dataset import Dataset as Dataset
@@ -21,9 +22,11 @@ if TYPE_CHECKING:
     from tfcsr.experiments.run import run as run
     from tfcsr.methods import METHODS as METHODS
     from tfcsr.models import MODELS as MODELS
+    from tfcsr.options import Option as Option
+    from tfcsr.recall.schedule import SCHEDULES as SCHEDULES
     from tfcsr.spec import RunSpec as RunSpec
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOME = {
     "BENCHMARKS": "tfcsr.data.benchmarks",
@@ -32,8 +35,11 @@ _HOME = {
     "Dataset": "tfcsr.data.dataset",
     "METHODS": "tfcsr.methods",
     "MODELS": "tfcsr.models",
+    "Option": "tfcsr.options",
+    "POLICIES": "tfcsr.buffer.policies",
     "Result": "tfcsr.experiments.result",
     "RunSpec": "tfcsr.spec",
+    "SCHEDULES": "tfcsr.recall.schedule",
     "TfcsrError": "tfcsr.errors",
     "compare": "tfcsr.experiments.compare",
     "resume": "tfcsr.experiments.run",

@@ -1,17 +1,21 @@
 """The command line: a thin shell over the Python API."""
 
 import argparse
+import difflib
 import os
 import shlex
 import signal
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 import tfcsr
+from tfcsr import plugins
 from tfcsr.errors import SpecError, TfcsrError, printable
-from tfcsr.spec import OPTIONS, RunSpec, checked, default_text, load_spec_file
+from tfcsr.options import Option
+from tfcsr.registry import Registry
+from tfcsr.spec import FIELDS, Parts, RunSpec, default_text, known_options, load_spec_file
 
 MOST_SEEDS = 10_000
 LISTS = ("methods", "benchmarks", "models", "policies", "schedules")
@@ -31,9 +35,10 @@ def _fail(message: str) -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    options = vars(_parser().parse_args(arguments))
-    command = options.pop("command")
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        options = parse(words)
+        command = options.pop("command")
         command(options)
     except TfcsrError as error:
         _fail(str(error))
@@ -46,7 +51,71 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(141) from None
 
 
-def _parser() -> Parser:
+def parse(words: Sequence[str]) -> dict[str, Any]:
+    """What a command line asks for. Which flags there are depends on the method and the other parts it chooses, which
+    may be a plugin's: these are looked for first.
+    """
+    first = Parser(add_help=False)
+    first.add_argument("--plugin", action="append", default=[])
+    for source in first.parse_known_args(words)[0].plugin:
+        plugins.load(source)
+    parser = _parser(_chosen(words))
+    options, unknown = parser.parse_known_args(words)
+    if unknown:
+        parser.error(_unrecognized(unknown, words))
+    found = vars(options)
+    found.pop("plugin", None)
+    return found
+
+
+def _chosen(words: Sequence[str]) -> list[dict[str, Any]]:
+    """The parts a command line chooses, once per method; those of its spec file count where no flag does."""
+    command = next((word for word in words if not word.startswith("-")), "")
+    if command not in ("run", "compare"):
+        return [{}]
+    first = Parser(add_help=False)
+    for name in ("spec", "methods"):
+        first.add_argument(f"--{name}")
+    asked = first.parse_known_args(words)[0]
+    in_file = load_spec_file(asked.spec) if asked.spec is not None else {}
+    methods: list[Any] = [None]
+    if command == "compare":
+        from tfcsr.methods import METHODS
+
+        methods = METHODS.names() if asked.methods in (None, "all") else asked.methods.split(",")
+    names: set[str] = set()
+    runs: list[dict[str, Any]] = [{}]
+    # A part that is chosen may let another be chosen: a method its policy.
+    while more := {name for given in runs for name in _choices(given)} - names:
+        for name in more:
+            first.add_argument(f"--{name.replace('_', '-')}")
+        names |= more
+        flags = vars(first.parse_known_args(words)[0])
+        given = {name: flags[name] or in_file.get(name) for name in names}
+        given = {name: value for name, value in given.items() if value is not None}
+        runs = [given if method is None else given | {"method": method} for method in methods]
+    return runs
+
+
+def _choices(given: Mapping[str, Any]) -> list[str]:
+    """The fields and options that name a part, which brings options of its own."""
+    return [name for name, option in Parts(given).options.items() if isinstance(option.choices, Registry)]
+
+
+def _unrecognized(unknown: Sequence[str], words: Sequence[str]) -> str:
+    """Of an option of some other method say whose it is, and of a misspelt one what may be meant."""
+    flag = unknown[0].partition("=")[0]
+    name = flag.removeprefix("--").replace("-", "_")
+    owners = known_options().get(name) if flag.startswith("--") else None
+    if owners and owners != ["every run"]:
+        return f"{flag} is an option of {', '.join(owners[:3])}, which is not chosen here"
+    there = {option for given in _chosen(words) for option in Parts(given).options}
+    close = difflib.get_close_matches(name, sorted(there), 1)
+    hint = f"; did you mean --{close[0].replace('_', '-')}?" if close else ""
+    return f"unrecognized arguments: {' '.join(unknown)}{hint}"
+
+
+def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     parser = Parser(prog="tfcsr", description="Continual learning by replay and spaced recall.")
     parser.add_argument("--version", action="version", version=f"tfcsr {tfcsr.__version__}")
     shown = "run | resume | compare | reproduce | report | watch | plot | data | list"
@@ -54,13 +123,13 @@ def _parser() -> Parser:
 
     one = commands.add_parser("run", help="one run: train, evaluate, keep the result")
     one.set_defaults(command=_run)
-    _add_spec_flags(one, OPTIONS)
+    _add_spec_flags(one, FIELDS, chosen)
 
     rest = commands.add_parser("resume", help="finish a run that was stopped, or all such runs of a comparison")
     rest.set_defaults(command=_resume)
     rest.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison")
     rest.add_argument("--workers", default="0", metavar="N", help="runs at once (default: one per core; 1 on a GPU)")
-    rest.add_argument("--data-dir", metavar="DIR", help=OPTIONS["data_dir"].help)
+    rest.add_argument("--data-dir", metavar="DIR", help=FIELDS["data_dir"].help)
 
     grid = commands.add_parser("compare", help="several methods with several seeds, and what they differ by")
     grid.set_defaults(command=_compare)
@@ -70,7 +139,7 @@ def _parser() -> Parser:
     grid.add_argument(
         "--workers", default="0", metavar="N", help="runs at once (default: one per core; what fits a GPU)"
     )
-    _add_spec_flags(grid, [name for name in OPTIONS if name not in ("method", "seed")])
+    _add_spec_flags(grid, [name for name in FIELDS if name not in ("method", "seed")], chosen)
 
     paper = commands.add_parser("reproduce", help="the paper's tables and figures again, each with a verdict")
     paper.set_defaults(command=_reproduce)
@@ -100,10 +169,10 @@ def _parser() -> Parser:
     paper.add_argument(
         "--workers", default="0", metavar="N", help="runs at once (default: one per core; what fits a GPU)"
     )
-    paper.add_argument("--device", default="auto", metavar="VALUE", help=OPTIONS["device"].help)
-    paper.add_argument("--data-dir", metavar="DIR", help=OPTIONS["data_dir"].help)
+    paper.add_argument("--device", default="auto", metavar="VALUE", help=FIELDS["device"].help)
+    paper.add_argument("--data-dir", metavar="DIR", help=FIELDS["data_dir"].help)
 
-    _add_looking(commands)
+    looking = _add_looking(commands)
 
     data = commands.add_parser("data", help="the datasets: what is here, download, check")
     actions = data.add_subparsers(required=True, metavar="list | fetch NAME | check NAME", title="actions")
@@ -116,16 +185,18 @@ def _parser() -> Parser:
         sub.set_defaults(command=command)
         if action != "list":
             sub.add_argument("name", metavar="NAME", help="digits, mnist or cifar100")
-        sub.add_argument("--data-dir", metavar="DIR", help=OPTIONS["data_dir"].help)
+        sub.add_argument("--data-dir", metavar="DIR", help=FIELDS["data_dir"].help)
 
     names = commands.add_parser("list", help=f"what there is: {', '.join(LISTS)}, or runs in a folder")
     names.set_defaults(command=_list)
     names.add_argument("what", metavar="|".join((*LISTS, "runs")))
     names.add_argument("folder", nargs="?", metavar="DIR", help="for runs: the folder they are in (default: results)")
+    for one in (rest, paper, *looking, names):
+        _add_plugin(one)
     return parser
 
 
-def _add_looking(commands: Any) -> None:
+def _add_looking(commands: Any) -> list[Parser]:
     page = commands.add_parser("report", help="one HTML file with everything a results folder says; opens from disk")
     page.set_defaults(command=_report)
     page.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison; runs may be under way")
@@ -145,26 +216,60 @@ def _add_looking(commands: Any) -> None:
     picture.add_argument("--benchmark", metavar="NAME", help="which, where DIR holds several")
     picture.add_argument("--format", metavar="FORMAT", help="png, svg or pdf (default: as --out ends, or png)")
     picture.add_argument("--out", metavar="FILE", help="where to write it (default: DIR/NAME.FORMAT)")
+    return [page, live, picture]
 
 
-def _add_spec_flags(parser: Parser, names: Iterable[str]) -> None:
+def _add_spec_flags(parser: Parser, names: Iterable[str], chosen: Sequence[Mapping[str, Any]]) -> None:
+    _add_plugin(parser)
     group = parser.add_argument_group("spec", "what determines a run; what is not given takes its default")
     group.add_argument("--spec", metavar="FILE", help="a JSON or TOML file with spec fields; flags win over it")
+    parts = [Parts(given) for given in chosen]
     for name in names:
-        option = OPTIONS[name]
-        default = default_text(name)
-        text = option.help + (f" ({default})" if default else "")
-        metavar = "{" + ",".join(option.names()) + "}" if option.choices else {int: "N", float: "X"}.get(option.type)
-        if option.type is bool:
-            group.add_argument(f"--{name.replace('_', '-')}", action="store_const", const=True, help=text)
-            continue
-        group.add_argument(f"--{name.replace('_', '-')}", metavar=metavar or "VALUE", help=text.replace("%", "%%"))
+        _add_flag(group, FIELDS[name], parts)
+    own = {o.name: o for part in parts for o in part.options.values() if o.name not in FIELDS}
+    methods = list(dict.fromkeys(part.method for part in parts))
+    group = parser.add_argument_group(
+        f"options of {', '.join(methods)}" if len(methods) < 4 else "options of the methods",
+        f"and of the parts chosen with it; other methods have others: {parser.prog} --method NAME --help",
+    )
+    for option in own.values():
+        _add_flag(group, option, [part for part in parts if option.name in part.options])
 
 
-def _spec_fields(options: dict[str, Any]) -> dict[str, Any]:
+def _add_plugin(parser: Parser) -> None:
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        metavar="FILE_OR_MODULE",
+        help="a Python file or module that registers methods, models, benchmarks, policies or schedules (repeatable;"
+        " also $TFCSR_PLUGINS)",
+    )
+
+
+def _add_flag(group: Any, option: Option, parts: Sequence[Parts]) -> None:
+    default = default_text(option, parts[0] if len(parts) == 1 else None)
+    text = (option.help + (f" ({default})" if default else "")).replace("%", "%%")
+    flag = f"--{option.name.replace('_', '-')}"
+    if option.type is bool:
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
+        return
+    metavar = "{" + ",".join(option.names()) + "}" if option.choices else {int: "N", float: "X"}.get(option.type)
+    group.add_argument(flag, metavar=metavar or "VALUE", help=text)
+
+
+def _spec_fields(options: dict[str, Any], methods: Sequence[str] = ()) -> dict[str, Any]:
+    """The fields that a command line and its spec file give. A run's own file may be given as it is, for other methods
+    too: what they do not have is left out.
+    """
     file = options.pop("spec")
-    fields = load_spec_file(file) if file is not None else {}
-    return fields | {name: value for name, value in options.items() if value is not None}
+    flags = {name: value for name, value in options.items() if value is not None}
+    if file is None:
+        return flags
+    fields = {name: value for name, value in load_spec_file(file).items() if value is not None}
+    runs = [fields | flags | {"method": name} for name in methods] or [fields | flags]
+    apply = {name for given in runs for name in Parts(given).options}
+    known = known_options()
+    return {name: value for name, value in fields.items() if name in apply or name not in known} | flags
 
 
 def _run(options: dict[str, Any]) -> None:
@@ -178,26 +283,22 @@ def _run(options: dict[str, Any]) -> None:
 
 
 def _run_spec(spec: RunSpec) -> None:
-    from tfcsr.experiments.folder import RunFolder
     from tfcsr.experiments.machine import keep_freed_memory
     from tfcsr.experiments.run import run
     from tfcsr.experiments.stop import stopped_by_signals
     from tfcsr.reporting.progress import RunDisplay
     from tfcsr.reporting.tables import run_summary, run_table
 
-    folder = RunFolder(str(spec.out))
-    result = folder.completed(spec)
     console = _console()
-    if result is not None:
-        console.print(f"this run is already complete in {folder.path}", markup=False)
-    else:
-        keep_freed_memory()
-        with stopped_by_signals() as stop, RunDisplay(spec, console) as display:
-            result = run(spec, [display], stop)
+    keep_freed_memory()
+    with stopped_by_signals() as stop, RunDisplay(spec, console) as display:
+        result = run(spec, [display], stop)
+    if not display.begun:
+        console.print(f"this run is already complete in {spec.out}", markup=False, soft_wrap=True)
     console.print(run_table(result))
     for line in run_summary(result):
         console.print(line, markup=False, highlight=False)
-    console.print(f"kept in {folder.path}", markup=False, highlight=False)
+    console.print(f"kept in {spec.out}", markup=False, highlight=False, soft_wrap=True)
 
 
 def _resume(options: dict[str, Any]) -> None:
@@ -231,17 +332,18 @@ def _resume(options: dict[str, Any]) -> None:
 def _compare(options: dict[str, Any]) -> None:
     methods, seeds, baseline = options.pop("methods"), options.pop("seeds"), options.pop("baseline")
     workers = options.pop("workers")
-    fields = _spec_fields(options)
+    from tfcsr.methods import METHODS
+
+    chosen = METHODS.names() if methods == "all" else methods.split(",")
+    fields = _spec_fields(options, chosen)
     for name in ("method", "seed"):  # a run's spec file may be given as it is
         fields.pop(name, None)
     out = fields.pop("out", None) or str(Path("results") / f"compare-{fields.get('benchmark', 'split-digits')}")
     from tfcsr.experiments.compare import compare
     from tfcsr.experiments.stop import stopped_by_signals
-    from tfcsr.methods import METHODS
     from tfcsr.reporting.progress import ComparisonDisplay
     from tfcsr.reporting.tables import comparison_notes, comparison_table
 
-    chosen = METHODS.names() if methods == "all" else methods.split(",")
     which = _seeds(seeds)
     console = _console()
     with stopped_by_signals() as stop, ComparisonDisplay(len(chosen) * len(which), console) as display:
@@ -271,8 +373,8 @@ def _reproduce(options: dict[str, Any]) -> None:
 
     data = options["data"]
     out = Path(options["out"] or Path("results") / ("reproduce" if data is None else f"reproduce-{data}"))
-    device, workers = checked("device", options["device"]), _number("workers", options["workers"])
-    benchmark = None if options["benchmark"] is None else checked("benchmark", options["benchmark"])
+    device, workers = FIELDS["device"].checked(options["device"]), _number("workers", options["workers"])
+    benchmark = None if options["benchmark"] is None else FIELDS["benchmark"].checked(options["benchmark"])
     seeds = _seeds(options["seeds"])
     study = open_study(options["targets"], seeds=seeds, out=out, data=data, also=options["also"])
     missing = study.missing(benchmark)

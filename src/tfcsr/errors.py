@@ -20,6 +20,10 @@ class TfcsrError(Exception):
         super().__init__(message)
 
 
+class TfcsrWarning(UserWarning):
+    """What goes another way than one would expect, and why."""
+
+
 class SpecError(TfcsrError):
     """A spec field that does not exist or has an impossible value."""
 

@@ -5,6 +5,8 @@ one seed see the same initial weights, the same order of examples and the same b
 """
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -17,11 +19,18 @@ def derived_seed(seed: int, name: str) -> int:
 
 
 class Generators:
-    """The generators a run keeps from its first step to its last. They live on the CPU, so a GPU draws the same."""
+    """The generators a run keeps from its first step to its last. They live on the CPU, so a GPU draws the same. What a
+    model draws itself, dropout above all, its device draws.
+    """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, device: torch.device | str = "cpu") -> None:
         self._seed = seed
+        self._device = torch.device(device)
         self._named = {name: torch.Generator().manual_seed(derived_seed(seed, name)) for name in NAMES}
+        self._named["dropout"] = torch.Generator().manual_seed(derived_seed(seed, "dropout"))
+        if self._device.type == "cuda":
+            on_device = torch.Generator(self._device).manual_seed(derived_seed(seed, "dropout"))
+            self._named["dropout/device"] = on_device
 
     def __getitem__(self, name: str) -> torch.Generator:
         return self._named[name]
@@ -30,9 +39,67 @@ class Generators:
         """One that begins anew at this moment of the run, whatever was drawn before."""
         return torch.Generator().manual_seed(derived_seed(self._seed, moment))
 
+    @contextmanager
+    def dropout(self) -> Iterator[None]:
+        """What the model draws inside comes from the generator named dropout. Layers know only torch's global ones,
+        which are borrowed for that and given back as they were.
+        """
+        with _borrowed(self._named["dropout"]), _borrowed_on_device(self._named.get("dropout/device")):
+            yield
+
+    @contextmanager
+    def dropout_at(self, moment: str) -> Iterator[None]:
+        """The same from generators that begin anew at this moment: for asking the model without disturbing training."""
+        seed = derived_seed(self._seed, f"dropout/{moment}")
+        on_device = torch.Generator(self._device).manual_seed(seed) if self._device.type == "cuda" else None
+        with _borrowed(torch.Generator().manual_seed(seed)), _borrowed_on_device(on_device):
+            yield
+
     def state_dict(self) -> dict[str, Any]:
         return {name: generator.get_state() for name, generator in self._named.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for name, generator in self._named.items():
-            generator.set_state(state[name])
+            if name in state or not name.startswith("dropout"):  # which version 0.1.0 did not have
+                generator.set_state(state[name])
+
+
+@contextmanager
+def _borrowed(generator: torch.Generator) -> Iterator[None]:
+    theirs = torch.default_generator
+    before = theirs.get_state()
+    theirs.set_state(generator.get_state())
+    try:
+        yield
+    finally:
+        generator.set_state(theirs.get_state())
+        theirs.set_state(before)
+
+
+@contextmanager
+def _borrowed_on_device(generator: torch.Generator | None) -> Iterator[None]:
+    """A GPU's generator is exchanged, not copied: a recorded step keeps the one it was recorded with, and moves it on
+    with every replay.
+    """
+    if generator is None:
+        yield
+        return
+    theirs = torch.cuda.default_generators[generator.device.index or 0]
+    before = theirs.graphsafe_get_state()
+    theirs.graphsafe_set_state(generator)
+    try:
+        yield
+    finally:
+        theirs.graphsafe_set_state(before)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """torch's global generators begin at this seed inside, and are as they were afterwards, on every device."""
+    devices = list(range(torch.cuda.device_count())) if torch.cuda.is_initialized() else []
+    with torch.random.fork_rng(devices=devices):
+        # Not torch.manual_seed: where CUDA has yet to start, it would leave the seed behind for it.
+        torch.default_generator.manual_seed(seed)
+        if devices:
+            torch.cuda.manual_seed_all(seed)
+        yield

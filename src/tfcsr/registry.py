@@ -1,18 +1,24 @@
 """The one place where methods, benchmarks, models, policies and schedules are found by name.
 
 A file in a registry's package is an entry: `methods/tfcsr_spaced.py` is the method `tfcsr-spaced`. So adding one is
-adding a file, and names can be listed without importing torch. A user's own comes in with `METHODS.add("name")`.
+adding a file, and names can be listed without importing torch. A user's own comes in with `METHODS.add("name")`, from a
+script or from a plugin.
 """
 
 import ast
 import functools
 import importlib
 import importlib.util
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
+from tfcsr import plugins
 from tfcsr.errors import SpecError
+
+if TYPE_CHECKING:
+    from tfcsr.options import Option
 
 Entry = TypeVar("Entry")
 
@@ -25,6 +31,9 @@ class Registry(Generic[Entry]):
         self.package = package
         self.beside = beside  # files of the package that are no entries
         self._added: dict[str, Entry] = {}
+        self._options: dict[str, tuple[Option, ...]] = {}
+        self._homes: dict[str, str] = {}
+        self._bare: dict[Path, bool] = {}
 
     @functools.cached_property
     def _files(self) -> dict[str, Path]:
@@ -37,36 +46,78 @@ class Registry(Generic[Entry]):
         return {path.stem.replace("_", "-"): path for path in folder.glob("[!_]*.py") if path.stem not in self.beside}
 
     def names(self) -> list[str]:
+        plugins.load_announced()
         return sorted(self._files.keys() | self._added.keys())
 
     def ships(self, name: str) -> bool:
-        """Whether it is one of ours, a file of the package."""
-        return name in self._files
+        """Whether it is one of ours, and has not been replaced by somebody else's of that name."""
+        return self.home(name).partition(".")[0] == "tfcsr"
 
-    def is_built_in(self, name: str) -> bool:
-        """Whether another process of tfcsr would find it too."""
-        return self.ships(name) or getattr(self.get(name), "__module__", "").startswith("tfcsr.")
+    def home(self, name: str) -> str:
+        """The module that added it: importing that is what makes it known."""
+        if name in self._homes:
+            return self._homes[name]
+        self.require(name)
+        return f"{self.package}.{name.replace('-', '_')}"
 
     def describe(self, name: str) -> str:
-        """The first line of the entry's docstring (of its file's, for a built-in one: read, not imported)."""
-        if name in self._files:
+        """The first line of the entry's docstring (of its file's, for one of ours: read, not imported)."""
+        if name in self._files and self.ships(name):
             text = ast.get_docstring(ast.parse(self._files[name].read_text(encoding="utf-8")))
         else:
             text = getattr(self.get(name), "__doc__", None)
         return (text or "").strip().partition("\n")[0]
 
+    def options(self, name: str) -> "tuple[Option, ...]":
+        """The settings the entry declares: given to `add`, or its attribute `options`."""
+        if name not in self._added and name in self._files and self._has_none(self._files[name]):
+            return ()
+        entry = self.get(name)
+        return self._options.get(name) or tuple(getattr(entry, "options", ()))
+
+    def _has_none(self, path: Path) -> bool:
+        """A file of ours that neither says the word nor builds on another entry has none, and need not be imported: to
+        make a spec should not take the second that torch takes.
+        """
+        if path not in self._bare:
+            text = path.read_text(encoding="utf-8")
+            builds_on = [node.module or "" for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+            known = {f"{self.package}.{name}" for name in self.beside}
+            others = [m for m in builds_on if m.startswith(f"{self.package}.") and m not in known]
+            self._bare[path] = "options" not in text and not others
+        return self._bare[path]
+
+    def require(self, name: str) -> None:
+        if name not in self._added and name not in self._files and name not in self.names():
+            raise SpecError(
+                f"unknown {self.kind} {name!r}: use one of {', '.join(self.names())}, or give the plugin that has it"
+                " with --plugin"
+            )
+
     def get(self, name: str) -> Entry:
+        self.require(name)
         if name not in self._added:
-            if name not in self._files:
-                raise SpecError(f"unknown {self.kind} {name!r}: use one of {', '.join(self.names())}")
             importlib.import_module(f"{self.package}.{name.replace('-', '_')}")
         return self._added[name]
 
-    def add(self, name: str) -> Callable[[Entry], Entry]:
-        """Register under this name; usable as a decorator."""
+    def add(self, name: str, *, options: "Sequence[Option]" = ()) -> Callable[[Entry], Entry]:
+        """Register under this name; usable as a decorator. `options` are those of an entry that has no such attribute,
+        a function: it is called with their values as keyword arguments.
+        """
+        # Not `entry.__module__`: an instance, such as a benchmark, has that of its class.
+        home = str(sys._getframe(1).f_globals.get("__name__", "__main__"))
 
         def register(entry: Entry) -> Entry:
             self._added[name] = entry
+            self._homes[name] = home
+            self._options[name] = tuple(options)
             return entry
 
         return register
+
+    def remove(self, name: str) -> None:
+        """Forget what was added; one of our own files comes back when it is asked for again."""
+        for known in (self._added, self._options, self._homes):
+            known.pop(name, None)
+        if name in self._files:
+            sys.modules.pop(f"{self.package}.{name.replace('-', '_')}", None)

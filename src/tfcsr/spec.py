@@ -1,15 +1,16 @@
-"""Everything that determines a run, in one frozen dataclass: the Python API, the command line's flags and their help,
-the spec files and the documentation are all read off it.
+"""Everything that determines a run, in one frozen object: the Python API, the command line's flags and their help, the
+spec files and the documentation are all read off it.
+
+The fields below are those every run has. Beside them stand the options that the chosen method, model, policy, schedule
+and benchmark declare in their own files.
 """
 
-import dataclasses
 import difflib
 import hashlib
 import json
-import math
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,339 +19,17 @@ from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import SpecError
 from tfcsr.methods import METHODS
 from tfcsr.models import MODELS
-from tfcsr.recall.schedule import SCHEDULES, Schedule
+from tfcsr.options import UNSET, Option, format_value
+from tfcsr.recall.schedule import SCHEDULES
 from tfcsr.registry import Registry
 
-# Of our methods those that keep a buffer, and those that probe it on a schedule.
-BUFFERED = ("er", "mgp", "tfcsr", "tfcsr-spaced")
-SCHEDULED = ("tfcsr", "tfcsr-spaced")
+REGISTRIES: tuple[Registry[Any], ...] = (METHODS, BENCHMARKS, MODELS, POLICIES, SCHEDULES)
 
 # Where its files lie and how often it is saved do not decide a run's outcome.
 NOT_IDENTITY = ("checkpoint_every", "checkpoint_seconds", "data_dir", "out")
 
-# What the paper did where a better choice is the default. A field given by hand wins over its protocol.
-PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
-    "default": {},
-    "paper": {"new_data": "half", "replay_view": "frozen", "gate_data": "test", "held_out": 0.0},
-}
-
-# Mastery-gated progression has thresholds of its own, and replays past tasks only.
-METHOD_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
-    "mgp": {"mastery_threshold": 85.0, "buffer_fill": "after", "held_out": 0.1}
-}
-
-
-@dataclass(frozen=True)
-class Option:
-    """What a spec field means and which values it takes."""
-
-    help: str
-    type: Any
-    default: Any
-    choices: "tuple[str, ...] | Registry[Any] | None" = None
-    low: float = -math.inf
-    high: float = math.inf
-    of: tuple[str, ...] = ()  # of our methods those it makes a difference to; none named: to all
-
-    def names(self) -> list[str]:
-        if self.choices is None:
-            return []
-        return self.choices.names() if isinstance(self.choices, Registry) else list(self.choices)
-
-
-def option(kind: type, default: Any, help: str, **limits: Any) -> Any:
-    # The dataclass default is None, "not given", for every field: only so can a given value win over a benchmark's.
-    return field(default=None, metadata={"option": Option(help, kind, default, **limits)})
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunSpec:
-    """One run. Fields that are not given take the defaults of the benchmark, the method and the protocol at once, so a
-    spec always shows what is in force.
-    """
-
-    benchmark: str = option(str, "split-digits", "the sequence of tasks", choices=BENCHMARKS)
-    method: str = option(str, "tfcsr", "what keeps the network from forgetting", choices=METHODS)
-    protocol: str = option(
-        str,
-        "default",
-        "`paper` sets new_data, replay_view, gate_data and held_out to what the paper did; fields given by hand win",
-        choices=tuple(PROTOCOLS),
-    )
-    model: str = option(str, "cnn", "the network", choices=MODELS)
-    seed: int = option(int, 0, "the seed from which every generator is derived", low=0, high=2**63 - 1)
-    tasks: int = option(
-        int, None, "how many tasks the classes are cut into; the last may be smaller (default: the benchmark's)", low=1
-    )
-    class_order: int | tuple[int, ...] = option(
-        tuple,
-        42,
-        "in which order the classes arrive: the seed of a shuffle, or all classes as a list 3,1,2; 42 is the paper's",
-    )
-    max_per_class: int = option(
-        int, 0, "train on at most that many examples of each class, for a quick try; 0: on all of them", low=0
-    )
-    epochs: int = option(int, 10, "passes over each task's training data", low=1, high=10**6)
-    batch_size: int = option(
-        int, 64, "examples in a batch; in a mixed batch half of them are replayed", low=2, high=10**6
-    )
-    lr: float = option(float, 1e-3, "Adam's learning rate; its state is never reset", low=1e-12, high=1e3)
-    new_data: str = option(
-        str,
-        "all",
-        "which new examples an epoch of mixed batches uses: `all`, or `half`, the paper's (of each batch drawn, the"
-        " first half; the rest goes unused)",
-        choices=("all", "half"),
-        of=BUFFERED,
-    )
-    new_task: str = option(
-        str,
-        "current",
-        "whose examples are the new ones of a batch: the `current` task's, or in every task the `last` one's, the"
-        " left-over loader that made the paper's ER on Split MNIST",
-        choices=("current", "last"),
-    )
-    buffer_capacity: int = option(int, 200, "how many past examples are kept", low=1, high=10**8, of=BUFFERED)
-    policy: str = option(str, "reservoir", "which examples the buffer keeps", choices=POLICIES, of=BUFFERED)
-    buffer_fill: str = option(
-        str,
-        "before",
-        "when a task's examples pass into the buffer: `before` it is trained on, so that replay holds some of them, or"
-        " `after`",
-        choices=("before", "after"),
-        of=BUFFERED,
-    )
-    schedule: str = option(str, "expanding", "when the next probe is due", choices=SCHEDULES, of=SCHEDULED)
-    initial_gap: float = option(float, 1.0, "epochs until a task's first probe", low=1, high=1e6, of=SCHEDULED)
-    gap_multiplier: float = option(
-        float, 1.5, "by how much a passed probe stretches the gap", low=1, high=1e6, of=SCHEDULED
-    )
-    mastery_threshold: float = option(
-        float,
-        95.0,
-        "recall, in percent, that passes a probe; for mgp: accuracy on the newest task",
-        low=0,
-        high=100,
-        of=(*SCHEDULED, "mgp"),
-    )
-    retention_threshold: float = option(
-        float,
-        15.0,
-        "mgp: recall of the buffer, in percent, that lets it go on to the next task",
-        low=0,
-        high=100,
-        of=("mgp",),
-    )
-    max_epochs: int = option(int, 50, "mgp: epochs after which it goes on in any case", low=1, high=10**6, of=("mgp",))
-    gate_data: str = option(
-        str,
-        "held-out",
-        "mgp: mastery is measured on `held-out` training data, or on the `test` set as in the paper, which leaks",
-        choices=("held-out", "test"),
-        of=("mgp",),
-    )
-    held_out: float = option(
-        float,
-        0.0,
-        "share of each class's training data set aside: to choose settings on instead of the test set, and for mgp's"
-        " gate",
-        low=0,
-        high=0.5,
-    )
-    probe_size: int = option(
-        int,
-        256,
-        "at most that many examples of the buffer are asked for in a probe",
-        low=1,
-        high=10**8,
-        of=(*SCHEDULED, "mgp"),
-    )
-    probe_mode: str = option(
-        str,
-        "eval",
-        "`eval` as in the paper; `train`, where batch-norm statistics move; `placebo`, which only draws numbers from"
-        " the replay generator, counted as passed; or `none`",
-        choices=("eval", "train", "placebo", "none"),
-        of=(*SCHEDULED, "mgp"),
-    )
-    ewc_lambda: float = option(float, 10_000.0, "ewc: weight of its penalty", low=0, high=1e12, of=("ewc",))
-    si_lambda: float = option(float, 100.0, "si: weight of its penalty", low=0, high=1e12, of=("si",))
-    augment: str = option(
-        str,
-        "none",
-        "`crop-flip`: training images are shifted by up to an eighth of their size and mirrored, at random",
-        choices=("none", "crop-flip"),
-    )
-    replay_view: str = option(
-        str,
-        "fresh",
-        "augmented replay: a `fresh` view each time, or the one `frozen` view that was stored, the paper's",
-        choices=("fresh", "frozen"),
-        of=BUFFERED,
-    )
-    device: str = option(str, "auto", "`cpu`, `cuda`, `cuda:1`, or `auto`: the GPU where there is one")
-    precision: str = option(
-        str,
-        "auto",
-        "of forward and backward passes; weights stay fp32. `auto`: bf16 on a GPU, fp32 on a CPU; `tf32` needs a GPU",
-        choices=("auto", "fp32", "tf32", "bf16"),
-    )
-    deterministic: bool = option(
-        bool, False, "on a GPU: the same bits every time, alone or beside other runs, for some speed; a CPU always does"
-    )
-    threads: int = option(
-        int,
-        0,
-        "CPU threads of the run, a part of the spec because they decide the last bits; 0: all cores, in a comparison 1",
-        low=0,
-        high=1024,
-    )
-    checkpoint_every: int = option(
-        int,
-        0,
-        "epochs between two checkpoints, from which a run can resume; 0: one, or as many more as it takes for"
-        " checkpoints to cost no more than 2 % of the time",
-        low=0,
-        high=10**6,
-    )
-    checkpoint_seconds: float = option(
-        float,
-        0.0,
-        "instead: a checkpoint after the first epoch that ends so many seconds after the last",
-        low=0,
-        high=1e9,
-    )
-    data_dir: str | None = option(str, None, "where the data lies (default: $TFCSR_DATA, then the user's cache)")
-    out: str | None = option(str, None, "the folder the run writes into")
-
-    def __post_init__(self) -> None:
-        given = {name: value for name, value in vars(self).items() if value is not None}
-        for name, value in given.items():
-            self._set(name, checked(name, value))
-        for name in ("benchmark", "method", "protocol"):
-            if name not in given:
-                self._set(name, OPTIONS[name].default)
-        benchmark = BENCHMARKS.get(self.benchmark)
-        defaults = {name: entry.default for name, entry in OPTIONS.items()}
-        defaults |= {"tasks": benchmark.tasks} | dict(benchmark.defaults)
-        defaults |= dict(METHOD_DEFAULTS.get(self.method, {})) | dict(PROTOCOLS[self.protocol])
-        for name, value in defaults.items():
-            if getattr(self, name) is None:
-                self._set(name, value)
-        self._check_together(benchmark.classes)
-
-    def _set(self, name: str, value: Any) -> None:
-        object.__setattr__(self, name, value)
-
-    def _check_together(self, classes: int) -> None:
-        if self.tasks > classes:
-            raise SpecError(
-                f"tasks {self.tasks} is more than the {classes} classes of {self.benchmark}: use 1..{classes}"
-            )
-        if isinstance(self.class_order, tuple) and sorted(self.class_order) != list(range(classes)):
-            raise SpecError(
-                f"class_order {format_value(self.class_order)} does not name each class of {self.benchmark} once:"
-                f" list 0..{classes - 1} in any order, or give a seed"
-            )
-        if self.protocol == "paper" and self.buffer_capacity < self.batch_size // 2:
-            raise SpecError(
-                f"buffer_capacity {self.buffer_capacity} is below half a batch ({self.batch_size // 2}): the paper's"
-                f" protocol would skip every batch; take a larger buffer, smaller batches or protocol default"
-            )
-        if self.method == "mgp" and self.gate_data == "held-out" and self.held_out == 0:
-            raise SpecError("held_out 0 leaves mgp's gate nothing to measure on: raise it, or use gate_data test")
-        if self.precision == "tf32" and self.device == "cpu":
-            raise SpecError("precision tf32 needs a GPU: use fp32 or bf16 with device cpu")
-
-    def recall_schedule(self) -> Schedule:
-        return SCHEDULES.get(self.schedule)(self.initial_gap, self.gap_multiplier, self.mastery_threshold)
-
-    def replace(self, **changes: Any) -> Self:
-        """A copy with other values. The rest stays as it is, also where another method's default would differ."""
-        return dataclasses.replace(self, **changes)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in vars(self).items()}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        for name in values:
-            if name not in OPTIONS:
-                close = difflib.get_close_matches(name, OPTIONS, 1)
-                hint = f"did you mean {close[0]}? " if close else ""
-                raise SpecError(f"unknown spec field {name!r}: {hint}the fields are {', '.join(OPTIONS)}")
-        return cls(**values)
-
-    def given(self) -> dict[str, Any]:
-        """The fields somebody has to give to get this run: those that differ from what they would be without."""
-        by_itself = type(self)(benchmark=self.benchmark, method=self.method, protocol=self.protocol)
-        chosen = {"benchmark": self.benchmark, "method": self.method}
-        others = {k: v for k, v in self.to_dict().items() if k not in NOT_IDENTITY and v != by_itself.to_dict()[k]}
-        if self.protocol != OPTIONS["protocol"].default:
-            chosen["protocol"] = self.protocol
-        return chosen | others
-
-    def flags(self) -> list[str]:
-        """The same for the command line: `tfcsr run` with these is this very run."""
-        flags = []
-        for name, value in self.given().items():
-            flags.append(f"--{name.replace('_', '-')}")
-            if not isinstance(value, bool):
-                # Every digit of a number: the run is its spec.
-                flags.append(repr(value) if isinstance(value, float) else format_value(value))
-        return flags
-
-    def key(self) -> str:
-        """A short name for everything that decides the outcome."""
-        identity = {k: v for k, v in self.to_dict().items() if k not in NOT_IDENTITY}
-        return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:10]
-
-    def name(self) -> str:
-        return f"{self.method}-seed{self.seed}-{self.key()}"
-
-
-OPTIONS: dict[str, Option] = {f.name: f.metadata["option"] for f in fields(RunSpec)}
-
-
-def checked(name: str, value: Any) -> Any:
-    """The value as the field's type, within its bounds; text, as from a command line, is read first."""
-    entry = OPTIONS[name]
-    if entry.type is tuple:
-        return _class_order(value)
-    if entry.type in (int, float) and isinstance(value, str):
-        try:
-            value = entry.type(value)
-        except ValueError:
-            raise SpecError(f"{name} {value!r} is not {_KINDS[entry.type]}") from None
-    if entry.type is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
-    if isinstance(value, bool) != (entry.type is bool) or not isinstance(value, entry.type):
-        raise SpecError(f"{name} {value!r} is not {_KINDS[entry.type]}")
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, str):
-        if entry.choices is not None and value not in entry.names():
-            raise SpecError(f"unknown {name} {value!r}: use one of {', '.join(entry.names())}")
-        if name == "device" and value not in ("auto", "cpu", "cuda") and not value.removeprefix("cuda:").isdecimal():
-            raise SpecError(f"unknown device {value!r}: use auto, cpu, cuda or cuda:N")
-    elif not entry.low <= value <= entry.high:
-        raise SpecError(f"{name} {format_value(value)} is impossible: it must be {_bounds(entry)}")
-    return value
-
-
-def matters(name: str, method: str) -> bool:
-    """Whether a field makes a difference to a method; of methods that are not ours, any may."""
-    methods = OPTIONS[name].of if name in OPTIONS else ()
-    return not methods or method in methods or not METHODS.ships(method)
-
-
-_KINDS = {int: "a whole number", float: "a number", str: "text", bool: "true or false"}
-
-
-def _bounds(entry: Option) -> str:
-    if entry.high == math.inf:
-        return f"at least {format_value(entry.low)}"
-    return f"between {format_value(entry.low)} and {format_value(entry.high)}"
+# Under this name a run's spec file says where it comes from beside the spec: see `experiments/origin.py`.
+ORIGIN = "origin"
 
 
 def _class_order(value: Any) -> int | tuple[int, ...]:
@@ -367,21 +46,362 @@ def _class_order(value: Any) -> int | tuple[int, ...]:
     raise SpecError(f"class_order {value!r} is neither a seed from 0 on nor a list of classes")
 
 
-def format_value(value: Any) -> str:
-    """As a person would type it."""
-    if isinstance(value, tuple | list):
-        return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _device(value: Any) -> str:
+    if not isinstance(value, str):
+        raise SpecError(f"device {value!r} is not text")
+    if value not in ("auto", "cpu", "cuda") and not value.removeprefix("cuda:").isdecimal():
+        raise SpecError(f"unknown device {value!r}: use auto, cpu, cuda or cuda:N")
+    return value
 
 
-def default_text(name: str) -> str:
-    """What a field is when it is not given, with the benchmarks, methods and protocols in which it differs."""
-    default = OPTIONS[name].default
+def _field(kind: type, default: Any, help: str, **more: Any) -> Any:
+    return Option("field", kind, default, help, **more)  # its name is that of the attribute
+
+
+class RunSpec:
+    """One run. Fields that are not given take the defaults of the benchmark, the method and the protocol at once, so a
+    spec always shows what is in force. A part's own options are attributes like the rest: `spec.buffer_capacity`.
+    """
+
+    benchmark: str = _field(str, "split-digits", "the sequence of tasks", choices=BENCHMARKS)
+    method: str = _field(str, "tfcsr", "what keeps the network from forgetting", choices=METHODS)
+    protocol: str = _field(
+        str,
+        "default",
+        "`paper` does what the paper did where our default is saner; fields given by hand win",
+        choices=("default", "paper"),
+    )
+    model: str = _field(str, "cnn", "the network", choices=MODELS)
+    seed: int = _field(int, 0, "the seed from which every generator is derived", low=0, high=2**63 - 1)
+    tasks: int = _field(
+        int, None, "how many tasks the classes are cut into; the last may be smaller (default: the benchmark's)", low=1
+    )
+    class_order: int | tuple[int, ...] = _field(
+        tuple,
+        42,
+        "in which order the classes arrive: the seed of a shuffle, or all classes as a list 3,1,2; 42 is the paper's",
+        read=_class_order,
+    )
+    max_per_class: int = _field(
+        int, 0, "train on at most that many examples of each class, for a quick try; 0: on all of them", low=0
+    )
+    held_out: float = _field(
+        float,
+        0.0,
+        "share of each class's training data set aside, to choose settings on instead of the test set",
+        low=0,
+        high=0.5,
+        paper=0.0,
+    )
+    epochs: int = _field(int, 10, "passes over each task's training data", low=1, high=10**6)
+    batch_size: int = _field(
+        int, 64, "examples in a batch; in a mixed batch half of them are replayed", low=2, high=10**6
+    )
+    optimizer: str = _field(
+        str, "adam", "what takes the steps; its state is never reset between tasks", choices=("adam", "adamw", "sgd")
+    )
+    lr: float = _field(float, 1e-3, "the optimizer's learning rate; with a schedule, the highest", low=1e-12, high=1e3)
+    weight_decay: float = _field(
+        float, 0.0, "pulls the weights towards 0: within the gradient, or apart from it with adamw", low=0, high=1e3
+    )
+    momentum: float = _field(float, 0.9, "of sgd; the others have moments of their own", low=0, high=0.9999)
+    lr_schedule: str = _field(
+        str,
+        "constant",
+        "the learning rate within each task: `constant`, or `cosine`, falling to 0 by the task's last step",
+        choices=("constant", "cosine"),
+    )
+    warmup_epochs: float = _field(
+        float, 0.0, "epochs at the beginning of each task over which the learning rate rises from 0", low=0, high=1e6
+    )
+    new_task: str = _field(
+        str,
+        "current",
+        "whose examples are the new ones of a batch: the `current` task's, or in every task the `last` one's, the"
+        " left-over loader that made the paper's ER on Split MNIST",
+        choices=("current", "last"),
+    )
+    augment: str = _field(
+        str,
+        "none",
+        "`crop-flip`: training images are shifted by up to an eighth of their size and mirrored, at random",
+        choices=("none", "crop-flip"),
+    )
+    device: str = _field(str, "auto", "`cpu`, `cuda`, `cuda:1`, or `auto`: the GPU where there is one", read=_device)
+    precision: str = _field(
+        str,
+        "auto",
+        "of forward and backward passes; weights stay fp32. `auto`: bf16 on a GPU, fp32 on a CPU; `tf32` needs a GPU",
+        choices=("auto", "fp32", "tf32", "bf16"),
+    )
+    deterministic: bool = _field(
+        bool, False, "on a GPU: the same bits every time, alone or beside other runs, for some speed; a CPU always does"
+    )
+    threads: int = _field(
+        int,
+        0,
+        "CPU threads of the run, a part of the spec because they decide the last bits; 0: all cores, in a comparison 1",
+        low=0,
+        high=1024,
+    )
+    checkpoint_every: int = _field(
+        int,
+        0,
+        "epochs between two checkpoints, from which a run can resume; 0: one, or as many more as it takes for"
+        " checkpoints to cost no more than 2 % of the time",
+        low=0,
+        high=10**6,
+    )
+    checkpoint_seconds: float = _field(
+        float,
+        0.0,
+        "instead: a checkpoint after the first epoch that ends so many seconds after the last",
+        low=0,
+        high=1e9,
+    )
+    data_dir: str | None = _field(str, None, "where the data lies (default: $TFCSR_DATA, then the user's cache)")
+    out: str | None = _field(str, None, "the folder the run writes into")
+
+    def __init__(self, **given: Any) -> None:
+        self._resolve({name: value for name, value in given.items() if value is not None})
+        self._check_together()
+
+    def _resolve(self, given: dict[str, Any]) -> None:
+        parts = Parts(given)
+        for name in given:
+            if name not in parts.options:
+                raise SpecError(parts.why_not(name))
+        values = {
+            name: option.checked(given[name]) if name in given else parts.default(option)
+            for name, option in parts.options.items()
+        }
+        vars(self).update(values, _options=parts.options, _given=frozenset(given))
+
+    def _check_together(self) -> None:
+        classes = BENCHMARKS.get(self.benchmark).classes
+        if self.tasks > classes:
+            raise SpecError(
+                f"tasks {self.tasks} is more than the {classes} classes of {self.benchmark}: use 1..{classes}"
+            )
+        if isinstance(self.class_order, tuple) and sorted(self.class_order) != list(range(classes)):
+            raise SpecError(
+                f"class_order {format_value(self.class_order)} does not name each class of {self.benchmark} once:"
+                f" list 0..{classes - 1} in any order, or give a seed"
+            )
+        if self.precision == "tf32" and self.device == "cpu":
+            raise SpecError("precision tf32 needs a GPU: use fp32 or bf16 with device cpu")
+        if self.optimizer != "sgd" and self.momentum != FIELDS["momentum"].default:
+            raise SpecError(f"momentum {self.momentum:g} is sgd's: {self.optimizer} has moments of its own")
+        METHODS.get(self.method).check(self)
+
+    def __getattr__(self, name: str) -> Any:
+        # Reached only for what the spec does not have; a dunder is somebody's question, not an option.
+        if name.startswith("_") or "_options" not in vars(self):
+            raise AttributeError(name)
+        raise AttributeError(f"{name} is no field of this spec: {Parts(self.to_dict()).why_not(name)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"a spec is frozen: use spec.replace({name}=...)")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError("a spec is frozen")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, RunSpec) and self.values() == other.values()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.values().items()))
+
+    def __repr__(self) -> str:
+        shown = {"benchmark": self.benchmark, "method": self.method, "seed": self.seed} | self.given()
+        return f"RunSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
+    def values(self) -> dict[str, Any]:
+        """Every field and option with its value."""
+        return {name: vars(self)[name] for name in self._options}
+
+    def get(self, name: str, otherwise: Any = None) -> Any:
+        """The value of an option that this run may not have."""
+        return vars(self)[name] if name in self._options else otherwise
+
+    def options(self) -> dict[str, Option]:
+        """Every field and option that applies to this run."""
+        return dict(self._options)
+
+    def options_of(self, registry: Registry[Any], name: str) -> dict[str, Any]:
+        """The values of an entry's own options: the keyword arguments it is called with."""
+        return {option.name: vars(self)[option.name] for option in registry.options(name)}
+
+    def governed(self) -> list[str]:
+        """The fields for which the paper's protocol has a value."""
+        return [name for name, option in self._options.items() if option.paper is not UNSET]
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with other values. What was given stays as it was given; the rest takes the defaults that go with the
+        new values, of another method or protocol, say. Options that the new parts do not have are left out.
+        """
+        kept = {name: vars(self)[name] for name in self._given if name not in changes}
+        parts = Parts(kept | {name: value for name, value in changes.items() if value is not None})
+        return type(self)(**{name: value for name, value in kept.items() if name in parts.options} | changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in self.values().items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """From what a person gave; a name that is unknown is an error."""
+        return cls(**values)
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Self:
+        """From a file that a run has left, of this version or an older one: options of other methods, which used to
+        stand in every spec, are left out, and those that did not exist yet are what they were then.
+        """
+        parts = Parts({name: value for name, value in values.items() if value is not None})
+        known = {name: value for name, value in values.items() if name in parts.options or name not in known_options()}
+        first = {name: o.before for name, o in parts.options.items() if o.before is not UNSET and name not in values}
+        spec = cls(**known | first)
+        # Nobody knows any more what was given: what differs from the defaults must have been.
+        vars(spec)["_given"] = frozenset(spec.given())
+        return spec
+
+    def given(self) -> dict[str, Any]:
+        """The fields somebody has to give to get this run: those that differ from what they would be without."""
+        chosen = {"benchmark": self.benchmark, "method": self.method}
+        if self.protocol != FIELDS["protocol"].default:
+            chosen["protocol"] = self.protocol
+        values = self.to_dict()
+        # A part that is not the default one brings options: it has to be chosen before they can be left at theirs.
+        while True:
+            by_itself = type(self)._unchecked(chosen).to_dict()
+            others = {
+                name: value
+                for name, value in values.items()
+                if name not in NOT_IDENTITY and name not in chosen and value != by_itself.get(name, UNSET)
+            }
+            parts = {n: v for n, v in others.items() if isinstance(self._options[n].choices, Registry)}
+            if not parts:
+                return chosen | others
+            chosen |= parts
+
+    @classmethod
+    def _unchecked(cls, given: dict[str, Any]) -> Self:
+        """Without asking whether the fields go together: some defaults need company."""
+        spec = cls.__new__(cls)
+        spec._resolve(given)
+        return spec
+
+    def flags(self) -> list[str]:
+        """The same for the command line: `tfcsr run` with these is this very run."""
+        flags = []
+        for name, value in self.given().items():
+            flags.append(f"--{name.replace('_', '-')}")
+            if not isinstance(value, bool):
+                # Every digit of a number: the run is its spec.
+                flags.append(repr(value) if isinstance(value, float) else format_value(value))
+            elif not value:
+                flags[-1] = f"--no-{name.replace('_', '-')}"
+        return flags
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the outcome, without what is as it always was: an option that comes new changes nobody's."""
+        values = self.to_dict()
+        return {
+            name: value
+            for name, value in values.items()
+            if name not in NOT_IDENTITY and (name in ("benchmark", "method") or value != self._options[name].first)
+        }
+
+    def key(self) -> str:
+        """A short name for everything that decides the outcome."""
+        return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:10]
+
+    def name(self) -> str:
+        return f"{self.method}-seed{self.seed}-{self.key()}"
+
+
+FIELDS: dict[str, Option] = {
+    name: with_changes(option, name=name) for name, option in vars(RunSpec).items() if isinstance(option, Option)
+}
+for _name in FIELDS:
+    delattr(RunSpec, _name)  # a spec that lacks a value must not answer with the option
+
+
+class Parts:
+    """The options that apply to what was given, and the defaults they have there."""
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        def choice(name: str) -> Any:
+            return FIELDS[name].checked(given.get(name, FIELDS[name].default))
+
+        self.protocol = choice("protocol")
+        self.benchmark, self.method = BENCHMARKS.get(choice("benchmark")), choice("method")
+        self.from_benchmark = {"tasks": self.benchmark.tasks} | dict(self.benchmark.defaults)
+        self.from_method = dict(METHODS.get(self.method).defaults)
+        self.options = dict(FIELDS)
+        todo = list(FIELDS.values())
+        for option in todo:
+            if isinstance(option.choices, Registry):
+                name = option.checked(given.get(option.name, self.default(option)))
+                for own in option.choices.options(name):
+                    if self.options.setdefault(own.name, own) is not own:
+                        raise SpecError(
+                            f"{option.choices.kind} {name} has an option {own.name}, which this run has already: choose"
+                            " another name for it"
+                        )
+                    todo.append(own)
+        for source in (self.from_benchmark, self.from_method):
+            for name in source:
+                if name not in self.options and name not in known_options():
+                    raise SpecError(f"a default is set for an {unknown_field(name, [self.options])}")
+
+    def default(self, option: Option) -> Any:
+        """What an option is when it is not given: by the protocol, the method, the benchmark, or itself."""
+        if self.protocol == "paper" and option.paper is not UNSET:
+            return option.paper
+        for source in (self.from_method, self.from_benchmark):
+            if option.name in source:
+                return option.checked(source[option.name])
+        return option.default
+
+    def why_not(self, name: str) -> str:
+        """Why a name is no field of a run."""
+        owners = known_options().get(name)
+        if owners is not None and name not in self.options:
+            more = f" and {len(owners) - 3} more" if len(owners) > 3 else ""
+            return f"{name} is an option of {', '.join(owners[:3])}{more}, which this run does not use"
+        return unknown_field(name, [self.options])
+
+
+def unknown_field(name: str, known: Sequence[Mapping[str, Option]]) -> str:
+    """That nothing is called so, and what is: the options of one run or of several."""
+    names = list(dict.fromkeys(name for options in known for name in options))
+    close = difflib.get_close_matches(name, names, 1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    return f"unknown spec field {name!r}: {hint}the fields are {', '.join(names)}"
+
+
+def known_options() -> dict[str, list[str]]:
+    """Every option that any known part has, with the parts that have it."""
+    owners: dict[str, list[str]] = {name: ["every run"] for name in FIELDS}
+    for registry in REGISTRIES:
+        for name in registry.names():
+            for option in registry.options(name):
+                owners.setdefault(option.name, []).append(f"{registry.kind} {name}")
+    return owners
+
+
+def default_text(option: Option, parts: Parts | None = None) -> str:
+    """What an option is when it is not given; with the benchmarks and the protocol in which it differs."""
+    default = parts.from_method.get(option.name, option.default) if parts is not None else option.default
     if default is None:
         return ""
-    special = {b: BENCHMARKS.get(b).defaults for b in BENCHMARKS.names()} | dict(METHOD_DEFAULTS)
-    special |= {f"protocol {p}": values for p, values in PROTOCOLS.items()}
-    others = [f"{format_value(values[name])} with {where}" for where, values in special.items() if name in values]
+    others = []
+    if parts is None or option.name not in parts.from_method:
+        defaults = {name: BENCHMARKS.get(name).defaults for name in BENCHMARKS.names()}
+        others = [f"{format_value(d[option.name])} with {b}" for b, d in defaults.items() if option.name in d]
+    if option.paper is not UNSET and option.paper != default:
+        others.append(f"{format_value(option.paper)} with protocol paper")
     return "; ".join([f"default: {format_value(default)}", *others])
 
 
@@ -397,4 +417,5 @@ def load_spec_file(path: str | Path) -> dict[str, Any]:
         raise SpecError(f"{path} is not valid {'TOML' if path.suffix == '.toml' else 'JSON'}: {error}") from None
     if not isinstance(values, dict):
         raise SpecError(f"{path} does not hold an object with spec fields but a {type(values).__name__}")
+    values.pop(ORIGIN, None)  # a run's own spec file also says where it comes from
     return values

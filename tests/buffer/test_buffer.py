@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from scipy.stats import binom, chisquare
 
 from tfcsr.buffer.buffer import Buffer, _floyd_by_column, _floyd_by_row
-from tfcsr.buffer.policies import POLICIES
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -79,16 +78,6 @@ def test_examples_and_labels_stay_together_and_are_copies():
     x.zero_()
     pixels = buffer.x.reshape(50, 2).long()
     assert torch.equal(pixels[:, 0] * 256 + pixels[:, 1], buffer.y)
-
-
-@pytest.mark.parametrize("policy", POLICIES.names())
-@pytest.mark.parametrize("n", [1, 7, 8, 9, 400])
-def test_capacity_is_never_exceeded(policy, n):
-    buffer = Buffer(8, (2, 1, 1), policy)
-    buffer.add(*stream(n), seeded())
-    assert len(buffer) <= min(8, n)
-    assert buffer.x.shape[0] == buffer.capacity == 8
-    assert buffer.nbytes == 8 * (2 + 8)
 
 
 def test_drawn_sets_hold_different_examples_each_set_equally_likely():

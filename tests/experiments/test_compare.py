@@ -15,7 +15,7 @@ from tfcsr.experiments import pool
 from tfcsr.experiments.compare import summarise
 from tfcsr.experiments.result import Result
 
-QUICK = {"device": "cpu", "epochs": 1, "max_epochs": 1}
+QUICK = {"device": "cpu", "epochs": 1, "workers": 1}
 
 
 def result(method: str, seed: int, accuracy: float, **changes: object) -> Result:
@@ -77,8 +77,8 @@ def test_complete_runs_are_skipped_and_more_seeds_added(tmp_path):
 
 def test_a_grid_in_processes_gives_the_same_bits(tmp_path):
     settings = {"benchmark": "split-digits", "methods": ["er", "ewc"], "seeds": 2, "max_per_class": 20, **QUICK}
-    alone = tfcsr.compare(**settings, workers=1)
-    together = tfcsr.compare(**settings, workers=2, out=tmp_path)
+    alone = tfcsr.compare(**settings)
+    together = tfcsr.compare(**settings | {"workers": 2}, out=tmp_path)
     assert [r.weights_sha256 for r in alone.results] == [r.weights_sha256 for r in together.results]
     assert {r.spec["threads"] for r in together.results} == {1}
 
@@ -87,8 +87,8 @@ def test_a_killed_process_costs_only_its_run(monkeypatch):
     workers, killed = [], []
 
     class Watched(pool.Worker):
-        def __init__(self, threads):
-            super().__init__(threads)
+        def __init__(self, threads, plugins):
+            super().__init__(threads, plugins)
             workers.append(self)
 
     monkeypatch.setattr(pool, "Worker", Watched)
@@ -111,13 +111,15 @@ def test_ctrl_c_ends_the_workers(monkeypatch):
     workers = []
 
     class Watched(pool.Worker):
-        def __init__(self, threads):
-            super().__init__(threads)
+        def __init__(self, threads, plugins):
+            super().__init__(threads, plugins)
             workers.append(self)
 
     monkeypatch.setattr(pool, "Worker", Watched)
     monkeypatch.setattr(
-        pool.threading.Thread, "join", lambda thread, timeout: time.sleep(0.5) or signal.raise_signal(signal.SIGINT)
+        pool.threading.Thread,
+        "join",
+        lambda thread, timeout=None: time.sleep(0.5) or signal.raise_signal(signal.SIGINT),
     )
     with pytest.raises(KeyboardInterrupt):
         tfcsr.compare(methods="joint", seeds=4, workers=2, device="cpu", epochs=1000)

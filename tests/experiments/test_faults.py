@@ -132,7 +132,7 @@ def test_two_comparisons_share_a_folder(tmp_path, start):
 
 def test_a_busy_run_is_waited_for(tmp_path):
     """What another process has in hand is read when that is done, not run twice and not called failed."""
-    spec = make_spec(method="er", seed=1, epochs=1, max_epochs=1)
+    spec = make_spec(method="er", seed=1, epochs=1)
     seen = []
 
     def watcher(now, news):
@@ -151,7 +151,6 @@ def test_a_busy_run_is_waited_for(tmp_path):
         seeds=[1, 2],
         benchmark="tiny",
         epochs=1,
-        max_epochs=1,
         device="cpu",
         out=tmp_path,
         watcher=watcher,

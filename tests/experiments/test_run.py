@@ -10,6 +10,7 @@ from tests.conftest import make_spec, trained
 from tfcsr.errors import DeviceError, DivergedError, OutOfMemoryError, OutputError
 from tfcsr.experiments.machine import cores, on_this_machine
 from tfcsr.metrics import forgetting
+from tfcsr.spec import load_spec_file
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def test_a_run_leaves_spec_events_and_result(out):
     spec = make_spec(method="tfcsr", out=str(out))
     result = tfcsr.run(spec)
     assert sorted(path.name for path in out.iterdir()) == ["events.jsonl", "result.json", "spec.json"]
-    assert tfcsr.RunSpec.from_dict(json.loads((out / "spec.json").read_text())) == spec
+    assert tfcsr.RunSpec.read(load_spec_file(out / "spec.json")) == spec
     assert tfcsr.Result.from_dict(json.loads((out / "result.json").read_text())) == result
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]
     assert events[0]["event"] == "run_started"
@@ -98,8 +99,9 @@ def test_damaged_files_are_said_and_kept(out, name, content):
 
 def test_a_full_disk_is_one_line(out):
     spec = make_spec(method="er", epochs=1, out=str(out))
-    out.mkdir(parents=True)
-    (out / "spec.json").write_text(json.dumps(spec.to_dict()))
+    tfcsr.run(spec)
+    (out / "result.json").unlink()
+    (out / "events.jsonl").unlink()
     (out / "events.jsonl").symlink_to("/dev/full")
     with pytest.raises(OutputError, match=r"cannot write .*events\.jsonl: No space left on device"):
         tfcsr.run(spec)

@@ -11,8 +11,8 @@ from tfcsr.data.dataset import Dataset
 from tfcsr.data.tasks import Examples, Task
 from tfcsr.data.views import Views
 from tfcsr.generators import Generators
-from tfcsr.methods.base import Learner
 from tfcsr.methods.ewc import ElasticWeightConsolidation
+from tfcsr.methods.learner import Learner
 from tfcsr.methods.si import SynapticIntelligence
 
 
@@ -27,6 +27,7 @@ def learner_with(model: nn.Module, **fields: object) -> Learner:
         buffer=Buffer(0, (1, 1, 1)),
         generators=Generators(0),
         emit=lambda kind, **values: None,
+        classes=2,
     )
 
 
@@ -71,7 +72,7 @@ def test_ewc_running_sums_equal_one_term_per_task(monkeypatch):
     anchors = [(0.3, -0.1), (0.5, 0.2), (-0.4, 0.6)]
     for fisher, anchor in zip(fishers, anchors, strict=True):
         set_weights(model, *anchor)
-        monkeypatch.setattr(method, "fisher", lambda task, f=fisher: [torch.tensor(f).reshape(2, 1)])
+        monkeypatch.setattr(method, "_fisher", lambda task, f=fisher: [torch.tensor(f).reshape(2, 1)])
         method.end_task(task_of([1], [0]))
     theta = (0.7, -0.8)
     set_weights(model, *theta)
@@ -109,7 +110,7 @@ def walk(
 
 def test_si_importance_penalty_and_gradient_after_one_task():
     model = two_weights(1.0, 1.0)
-    method = SynapticIntelligence(learner_with(model, method="si", si_lambda=10.0))
+    method = SynapticIntelligence(learner_with(model, method="si", protocol="paper", si_lambda=10.0))
     walk(method, model, [((0.0005, -0.3), (0.9, 0.9)), ((0.0002, -0.1), (0.7, 0.8))])
     # path: 0.0005 * -0.1 + 0.0002 * -0.2 = -9e-5, and -0.3 * -0.1 + -0.1 * -0.1 = 0.04
     assert method.path[0].flatten().tolist() == pytest.approx([-9e-5, 0.04])

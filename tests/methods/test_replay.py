@@ -6,7 +6,7 @@ from tests.conftest import make_spec, make_training, striped_dataset, trained
 
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.tasks import Task
-from tfcsr.methods.base import Learner
+from tfcsr.methods.learner import Learner
 from tfcsr.recall.schedule import ExpandingSchedule
 
 # CIFAR-100's shape in everything that counts: 10 tasks of 10 classes with 500 examples each. One pixel is enough.
@@ -199,4 +199,4 @@ def test_what_a_probe_finds_does_not_depend_on_the_probes_before_it():
 
 def test_the_spec_makes_its_schedule():
     spec = make_spec(initial_gap=2, gap_multiplier=3, mastery_threshold=4)
-    assert spec.recall_schedule() == ExpandingSchedule(2.0, 3.0, 4.0)
+    assert make_training(**spec.given()).method.schedule == ExpandingSchedule(2.0, 3.0, 4.0)

@@ -29,6 +29,7 @@ from tests.reporting.conftest import overview
 from tfcsr.data import cifar100, mnist
 from tfcsr.errors import TfcsrError
 from tfcsr.experiments.folder import RunFolder, list_runs
+from tfcsr.experiments.origin import Origins
 from tfcsr.experiments.reading import Results
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import _restore, run
@@ -39,7 +40,7 @@ from tfcsr.paper.reproduction import open_study
 from tfcsr.reporting.reproduction import page_text
 from tfcsr.reporting.tables import run_summary, run_table
 from tfcsr.reporting.view import document
-from tfcsr.spec import RunSpec, load_spec_file
+from tfcsr.spec import ORIGIN, RunSpec, load_spec_file
 from tfcsr.training import checkpoint
 from tfcsr.training.checkpoint import Checkpoints
 
@@ -233,7 +234,8 @@ def checkpoints(folder: Path) -> Feed:
 
 def specs(folder: Path) -> Feed:
     spec = make_spec(class_order=[5, 4, 3, 2, 1, 0])
-    sound = spec.to_dict()
+    now = Origins()[spec]
+    sound = spec.to_dict() | {ORIGIN: now}
     toml = "\n".join(f"{name} = {json.dumps(value)}" for name, value in sound.items() if value is not None).encode()
 
     def feed(rng: random.Random) -> int:
@@ -245,8 +247,9 @@ def specs(folder: Path) -> Feed:
             raw = damage(whole, rng, JSON_PIECES) if rng.random() < 0.4 else whole
         path.write_bytes(raw)
         RunSpec.from_dict(load_spec_file(path))
+        RunSpec.read(load_spec_file(path))
         RunFolder(folder).spec()
-        RunFolder(folder).completed(spec)
+        RunFolder(folder).completed(spec, now)
         return len(raw)
 
     return feed

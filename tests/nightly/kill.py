@@ -125,11 +125,12 @@ def attempt(spec: RunSpec, fatal: tuple[str, int] | None) -> None:
     beside = Path(str(spec.out) + ".more")
     result_of = Result.of
 
-    def keep_buffer(training: Training, environment: dict[str, Any]) -> Result:
+    def keep_buffer(training: Training, *more: Any) -> Result:
         buffer = training.learner.buffer
-        digest = hashlib.sha256(buffer.x.numpy().tobytes() + buffer.y.numpy().tobytes() + b"%d" % buffer.seen)
+        fields = b"".join(field.numpy().tobytes() for field in buffer.fields.values())
+        digest = hashlib.sha256(fields + b"%d" % buffer.seen)
         beside.write_text(json.dumps({"buffer": digest.hexdigest(), "passed": points.passed}))
-        return result_of(training, environment)
+        return result_of(training, *more)
 
     Result.of = keep_buffer  # type: ignore[method-assign, assignment]
     points.install()

@@ -47,8 +47,8 @@ def grid(runs: int, folder: Path) -> str:
     worker_class = pool.Worker
 
     class Watched(worker_class):  # type: ignore[misc, valid-type]
-        def __init__(self, threads: int) -> None:
-            super().__init__(threads)
+        def __init__(self, *more: Any) -> None:
+            super().__init__(*more)
             workers.append(self)
 
     def watcher(spec: RunSpec, news: News) -> None:

@@ -137,7 +137,6 @@ def test_a_spec_from_before_a_field_existed_gets_its_default(tmp_path, records):
         lambda v: v | {"runs": [v["runs"][0] | {"accuracy_after_task": ["a"]}]},
         lambda v: v | {"runs": [v["runs"][0] | {"probes": [[1]]}]},
         lambda v: v | {"runs": [v["runs"][0] | {"spec": {"method": "nope"}}]},
-        lambda v: v | {"runs": [v["runs"][0] | {"more": 1}]},
     ],
 )
 def test_a_damaged_file_is_refused_in_one_line(tmp_path, records, damage):

@@ -18,7 +18,6 @@ from tfcsr.experiments.reading import Run
 from tfcsr.experiments.result import Result
 from tfcsr.reporting.figures import STYLE, figure
 from tfcsr.reporting.series import grouped
-from tfcsr.spec import RunSpec
 
 HOSTILE = '<img src=x onerror="alert(1)"></script><script>alert(2)</script>\'&amp; $x^2$ %{y} \u2028 -->'
 
@@ -62,7 +61,9 @@ def made_up(tmp_path_factory) -> Iterator[Callable[..., Path]]:
         for i in range(runs):
             method = ("er", "tfcsr", "tfcsr-spaced", "finetune", "mgp")[i % 5]
             capacity = (200, 500, 1000)[i // 5 % 3]
-            spec = RunSpec(benchmark="split-cifar100", method=method, seed=i // 15, buffer_capacity=capacity, **fields)
+            spec = make_spec(
+                benchmark="split-cifar100", method=method, seed=i // 15, buffer_capacity=capacity, **fields
+            )
             values = spec.to_dict() | {"tasks": tasks, "device": "cuda", "precision": "bf16"}
             write_run(folder / f"run{i}", values, per_task, probes if "tf" in method else 0, rng)
         return folder
@@ -102,7 +103,7 @@ def write_run(folder: Path, spec: dict[str, Any], per_task: list[list[int]], pro
         "optimizer_steps": 1000,
         "samples_seen": 64000,
         "seconds": 100 * rng.random(),
-        "buffer_bytes": 3080 * spec["buffer_capacity"],
+        "buffer_bytes": 3080 * spec.get("buffer_capacity", 0),
         "collapsed": None,
         "weights_sha256": str(rng.random()),
         "classes_per_task": per_task,

@@ -14,7 +14,7 @@ def prepared(**fields):
 
 
 def first_batch(learner, data, plan):
-    row = (None if t is None else t[0] for t in plan.tensors())
+    row = (None if t is None else t[0] for t in plan.positions())
     return compose(data.x, data.y, learner.buffer.x, learner.buffer.y, learner.views.mean, learner.views.std, *row)
 
 

@@ -4,9 +4,8 @@ import pytest
 import torch
 from tests.conftest import trained
 
-from tfcsr.methods.base import Learner
-from tfcsr.models.predict import predict
-from tfcsr.recall.probe import Recall, probe
+from tfcsr.methods.learner import Learner
+from tfcsr.recall.probe import Recall
 
 SETTINGS = {"epochs": 6, "augment": "crop-flip"}
 
@@ -44,34 +43,40 @@ def test_a_probe_that_touches_a_training_generator_is_noticed(monkeypatch, gener
         test_tfcsr_equals_er()
 
 
+RECALL = Learner.recall
+
+
 def test_a_probe_that_leaves_the_model_in_eval_mode_is_noticed(monkeypatch):
-    def careless(model, x, y, classes, prepare, *, train_mode):
-        found = probe(model, x, y, classes, prepare, train_mode=train_mode)
-        model.eval()
+    def careless(learner, task, epoch):
+        found = RECALL(learner, task, epoch)
+        learner.model.eval()
         return found
 
-    monkeypatch.setattr("tfcsr.methods.base.probe", careless)
+    monkeypatch.setattr(Learner, "recall", careless)
     with pytest.raises(AssertionError):
         test_tfcsr_equals_er()
 
 
 def test_a_probe_that_moves_the_statistics_is_noticed(monkeypatch):
-    def careless(model, x, prepare, *, train_mode):
-        return predict(model, x, prepare, train_mode=True)
+    def careless(learner, task, epoch):
+        learner.logits(learner.buffer.x, train_mode=True)
+        return RECALL(learner, task, epoch)
 
-    monkeypatch.setattr("tfcsr.recall.probe.predict", careless)
+    monkeypatch.setattr(Learner, "recall", careless)
     with pytest.raises(AssertionError):
         test_tfcsr_equals_er()
 
 
 def test_a_probe_that_learns_is_noticed(monkeypatch):
-    def careless(model, x, y, classes, prepare, *, train_mode):
-        torch.nn.functional.cross_entropy(model(prepare(x)), y).backward()
+    def careless(learner, task, epoch):
+        size = len(learner.buffer)
+        x = learner.views.normalised(learner.buffer.x[:size])
+        torch.nn.functional.cross_entropy(learner.model(x), learner.buffer.y[:size]).backward()
         with torch.no_grad():
-            for parameter in model.parameters():
+            for parameter in learner.model.parameters():
                 parameter -= 1e-4 * parameter.grad
-        return probe(model, x, y, classes, prepare)
+        return RECALL(learner, task, epoch)
 
-    monkeypatch.setattr("tfcsr.methods.base.probe", careless)
+    monkeypatch.setattr(Learner, "recall", careless)
     with pytest.raises(AssertionError):
         test_tfcsr_equals_er()

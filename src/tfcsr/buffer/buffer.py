@@ -1,22 +1,58 @@
-"""The buffer: copies of past examples within a fixed budget."""
+"""The buffer: copies of past examples within a fixed budget, and of whatever is stored beside them."""
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
-from tfcsr.buffer.policies import POLICIES
+from tfcsr.buffer.policies.base import Candidates, Field, Policy
+from tfcsr.buffer.policies.reservoir import Reservoir
+from tfcsr.errors import SpecError
+
+
+def _no_features(x: Tensor) -> Tensor:
+    raise ValueError("this policy chooses by features: give add() a function that computes them")
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What an `add` has done: the slots that hold another example now, and where it came from."""
+
+    slots: Tensor
+    rows: Tensor  # the number among those that arrived; -1: it was in the buffer before, in another slot
+
+    def arrived(self) -> tuple[Tensor, Tensor]:
+        """Slots and rows of what is new to the buffer."""
+        new = self.rows >= 0
+        return self.slots[new], self.rows[new]
 
 
 class Buffer:
-    """Holds at most `capacity` examples. What a method may still see of old tasks is in here and nowhere else."""
+    """Holds at most `capacity` examples, each with a value of every field: `x` and `y`, what the policy needs, and what
+    a method wants beside them. What a method may still see of old tasks is in here and nowhere else.
+    """
 
     def __init__(
-        self, capacity: int, shape: tuple[int, ...], policy: str = "reservoir", device: torch.device | str = "cpu"
+        self,
+        capacity: int,
+        shape: tuple[int, ...],
+        policy: Policy | None = None,
+        device: torch.device | str = "cpu",
+        *,
+        dtype: torch.dtype = torch.uint8,
+        beside: Mapping[str, Field] | None = None,
     ) -> None:
-        self.policy = POLICIES.get(policy)
-        self.x = torch.zeros((capacity, *shape), dtype=torch.uint8, device=device)
-        self.y = torch.full((capacity,), -1, dtype=torch.int64, device=device)
+        self.policy = policy or Reservoir()
+        kinds = {"x": Field(shape, dtype), "y": Field((), torch.int64, -1)}
+        for name, field in (*self.policy.fields.items(), *(beside or {}).items()):
+            if name in (*kinds, "size", "seen", "policy"):
+                raise SpecError(f"the buffer has something called {name!r} already: choose another name for the field")
+            kinds[name] = field
+        self.kinds = kinds
+        self.fields = {name: field.tensor(capacity, device) for name, field in kinds.items()}
+        self.capacity = capacity
         self.size = 0
         self.seen = 0
 
@@ -24,31 +60,63 @@ class Buffer:
         return self.size
 
     @property
-    def capacity(self) -> int:
-        return len(self.y)
+    def x(self) -> Tensor:
+        return self.fields["x"]
+
+    @property
+    def y(self) -> Tensor:
+        return self.fields["y"]
 
     @property
     def nbytes(self) -> int:
-        """The whole budget, filled or not."""
-        return self.x.nbytes + self.y.nbytes
+        """The whole budget, filled or not: every byte of every field."""
+        return sum(field.nbytes for field in self.fields.values())
 
     def classes(self) -> Tensor:
         """The classes present, ascending."""
         present: Tensor = self.y[: self.size].unique()
         return present
 
-    def add(self, x: Tensor, y: Tensor, generator: Generator) -> None:
-        """Let these examples pass through the policy once, in order."""
-        slot = self.policy(self.seen, self.capacity, len(y), generator)
-        kept = (slot >= 0).nonzero().squeeze(1)
-        # All at once: of several examples for one slot the last one stays, as it would one by one.
-        last = torch.full((self.capacity,), -1).scatter_reduce(0, slot[kept], kept, "amax")
-        filled = (last >= 0).nonzero().squeeze(1)
-        source, target = last[filled].to(x.device), filled.to(x.device)
-        self.x[target] = x[source]
-        self.y[target] = y[source]
+    def add(
+        self, x: Tensor, y: Tensor, generator: Generator, features: Callable[[Tensor], Tensor] = _no_features
+    ) -> Changes:
+        """Let these examples pass through the policy once, in order. The other fields of those that stay are empty
+        until `write` fills them.
+        """
+        held = self.size
+        labels = torch.cat([self.y[:held], y]).cpu()
+        candidates = Candidates(x, labels, self.fields, self.capacity, self.seen, features)
+        keep = self.policy.keep(candidates, generator)
         self.seen += len(y)
-        self.size = int((self.y >= 0).sum())
+        self.size = len(keep)
+        # What stays in its slot is not touched; from slot `held` on, there was nothing to stay.
+        slots = ((keep != torch.arange(len(keep))) | (keep >= held)).nonzero().squeeze(1)
+        rows = (keep[slots] - held).clamp(min=-1)
+        changes = Changes(slots.to(x.device), rows.to(x.device))
+        moved = rows < 0
+        if bool(moved.any()):
+            source, target = keep[slots][moved].to(x.device), slots[moved].to(x.device)
+            for field in self.fields.values():
+                field[target] = field[source]  # the right side is a copy: slots may change places
+        target, row = changes.arrived()
+        for name, field in self.fields.items():
+            field[target] = {"x": x, "y": y}[name][row] if name in ("x", "y") else self.kinds[name].empty
+            if self.size < held:
+                field[self.size :] = self.kinds[name].empty
+        for name, values in self.policy.beside(keep).items():
+            self.fields[name][: self.size] = values.to(x.device)
+        return changes
+
+    def write(self, slots: Tensor, **values: Tensor) -> None:
+        """Store these values beside the examples in these slots."""
+        for name, value in values.items():
+            if name not in self.fields:
+                raise SpecError(f"the buffer has no field {name!r}: it has {', '.join(self.fields)}")
+            self.fields[name][slots] = value.to(self.fields[name].dtype)
+
+    def stored(self, positions: Tensor) -> dict[str, Tensor]:
+        """What stands beside the examples at these positions."""
+        return {name: field[positions] for name, field in self.fields.items() if name not in ("x", "y")}
 
     def draw(self, sets: int, count: int, generator: Generator) -> Tensor:
         """Positions [sets, count]: each row a uniformly drawn set of different examples.
@@ -63,14 +131,19 @@ class Buffer:
         return chosen.to(self.y.device)
 
     def state_dict(self) -> dict[str, Any]:
-        return {"x": self.x.clone(), "y": self.y.clone(), "size": self.size, "seen": self.seen}
+        fields = {name: field.clone() for name, field in self.fields.items()}
+        return fields | {"size": self.size, "seen": self.seen, "policy": self.policy.state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        if state["x"].shape != self.x.shape or state["size"] != int((state["y"] >= 0).sum()):
-            raise ValueError(f"a buffer of {tuple(state['x'].shape)}, expected {tuple(self.x.shape)}, or miscounted")
-        self.x.copy_(state["x"])
-        self.y.copy_(state["y"])
+        for name, field in self.fields.items():
+            if state[name].shape != field.shape or state[name].dtype != field.dtype:
+                raise ValueError(f"a buffer with {name} {tuple(state[name].shape)}, expected {tuple(field.shape)}")
+        if state["size"] != int((state["y"] >= 0).sum()):
+            raise ValueError("a buffer that is miscounted")
+        for name, field in self.fields.items():
+            field.copy_(state[name])
         self.size, self.seen = state["size"], state["seen"]
+        self.policy.load_state_dict(state.get("policy", {}))  # which version 0.1.0 did not have
 
 
 def _floyd_by_row(drawn: Tensor, size: int) -> Tensor:

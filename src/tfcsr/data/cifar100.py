@@ -44,6 +44,7 @@ def load(data_dir: str | None = None) -> Dataset:
         scale=255.0,
         mean=(0.5071, 0.4867, 0.4408),
         std=(0.2675, 0.2565, 0.2761),
+        files=tuple(found),
     )
 
 

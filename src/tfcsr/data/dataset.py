@@ -1,6 +1,7 @@
 """A classification dataset in memory, checked once when it is made so that nothing after it has to."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ class Dataset:
     scale: float
     mean: tuple[float, ...]
     std: tuple[float, ...]
+    files: tuple[Path, ...] = ()
+    """What it was read from, if it was."""
 
     def __post_init__(self) -> None:
         self._check_split("train", self.train_x, self.train_y)

@@ -38,6 +38,7 @@ def load(data_dir: str | None = None) -> Dataset:
         scale=255.0,
         mean=(0.1307,),
         std=(0.3081,),
+        files=(train_images, train_labels, test_images, test_labels),
     )
 
 

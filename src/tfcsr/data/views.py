@@ -6,6 +6,7 @@ import torch
 from torch import Generator, Tensor
 
 from tfcsr.data.dataset import Dataset
+from tfcsr.errors import SpecError
 
 # Of the image's size: 4 pixels of CIFAR's 32, as is customary there, and 1 of the digits' 8.
 PADDED_SHARE = 1 / 8
@@ -32,6 +33,14 @@ def normalise(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 def padding(shape: Sequence[int]) -> int:
     """By how many pixels an image [..., height, width] may be shifted."""
     return max(1, int(min(shape[-2:]) * PADDED_SHARE))
+
+
+def require_croppable(shape: Sequence[int]) -> None:
+    if min(shape[-2:]) < 2:
+        raise SpecError(
+            f"augment crop-flip shifts images by a pixel or more: {shape[-2]}x{shape[-1]} pixels are too few, 2x2 is"
+            " the least; use augment none"
+        )
 
 
 def draw_crops(count: int, shape: Sequence[int], generator: Generator) -> Tensor:

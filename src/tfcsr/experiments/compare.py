@@ -2,17 +2,17 @@
 
 import functools
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import tfcsr
-from tfcsr.buffer.policies import POLICIES
-from tfcsr.data.benchmarks import BENCHMARKS
-from tfcsr.errors import BusyError, SpecError, TfcsrError
-from tfcsr.experiments.folder import RunFolder
-from tfcsr.experiments.machine import cores, on_this_machine, settings
+from tfcsr.errors import BusyError, SpecError, TfcsrError, TfcsrWarning
+from tfcsr.experiments.folder import RunFolder, RunFolders
+from tfcsr.experiments.machine import cores, on_this_machine, settings, switches
+from tfcsr.experiments.origin import Origins, parts
 from tfcsr.experiments.pool import News, run_in_processes
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import advance
@@ -20,10 +20,9 @@ from tfcsr.experiments.statistics import Estimate, estimate, optional_estimate, 
 from tfcsr.experiments.stop import Stop
 from tfcsr.experiments.together import run_together
 from tfcsr.files import require_folder, write_json
-from tfcsr.methods import METHODS
-from tfcsr.models import MODELS
-from tfcsr.recall.schedule import SCHEDULES
-from tfcsr.spec import RunSpec
+from tfcsr.methods import METHODS, preferred_baseline
+from tfcsr.plugins import source_of
+from tfcsr.spec import Parts, RunSpec, known_options, unknown_field
 
 # Called with a run's spec and what happened to it: an event of the run, its result, or the error that ended it.
 Watcher = Callable[[RunSpec, News], None]
@@ -58,7 +57,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         runs = [
             {"method": r.spec["method"], "seed": r.spec["seed"], "final_accuracy": r.final_accuracy}
-            | {"collapsed": r.collapsed, "run": RunSpec.from_dict(r.spec).name()}
+            | {"collapsed": r.collapsed, "run": Path(r.spec["out"] or RunSpec.read(r.spec).name()).name}
             for r in self.results
         ]
         return {
@@ -95,30 +94,43 @@ def compare(
     for what, values in (("methods", names), ("seeds", numbers)):
         if not values or len(set(values)) < len(values):
             raise SpecError(f"{what} {values} must be at least one, each once")
-    baseline = baseline or ("er" if "er" in names else names[0])
+    baseline = baseline or preferred_baseline(names) or names[0]
     if baseline not in names:
         raise SpecError(f"baseline {baseline!r} is not among the compared methods {', '.join(names)}")
     base = {"benchmark": benchmark} | spec_fields
-    specs = [
-        on_this_machine(RunSpec.from_dict(base | {"method": method, "seed": seed}), threads=1)
-        for seed in numbers
-        for method in names
-    ]
+    specs = [on_this_machine(spec.replace(seed=seed), threads=1) for seed in numbers for spec in specs_of(names, base)]
     folder = Path(out) if out is not None else None
     if folder is not None:
         require_folder(folder)
-        specs = [spec.replace(out=str(folder / spec.name())) for spec in specs]
     # Data that cannot be read is refused here, once, and not by every run.
-    BENCHMARKS.get(benchmark).load(specs[0].data_dir)
-    news = execute(specs, workers, watcher, stop)
-    results = [entry for entry in news if isinstance(entry, Result)]
-    errors = {spec.name(): str(e) for spec, e in zip(specs, news, strict=True) if isinstance(e, TfcsrError)}
+    origins = Origins()
+    now = [origins[spec] for spec in specs]
+    if folder is not None:
+        places = RunFolders(folder)
+        specs = [spec.replace(out=str(places.place(spec, o))) for spec, o in zip(specs, now, strict=True)]
+    news = execute(specs, workers, watcher, stop, origins)
+    # A run that was found lies where it was found, whatever its folder was called when it ran.
+    results = [
+        replace(e, spec=e.spec | {"out": s.out}) for s, e in zip(specs, news, strict=True) if isinstance(e, Result)
+    ]
+    names_there = [spec.name() if spec.out is None else Path(spec.out).name for spec in specs]
+    errors = {name: str(e) for name, e in zip(names_there, news, strict=True) if isinstance(e, TfcsrError)}
     if not results:
         raise next(entry for entry in news if isinstance(entry, TfcsrError))
     comparison = summarise(benchmark, baseline, results, errors)
     if folder is not None:
         write_json(folder / "comparison.json", comparison.to_dict())
     return comparison
+
+
+def specs_of(methods: Sequence[str], fields: Mapping[str, Any]) -> list[RunSpec]:
+    """A spec per method. A field that only some of the methods have is theirs; one that none has is an error."""
+    given = [{**fields, "method": method} for method in methods]
+    have = [Parts({k: v for k, v in values.items() if v is not None}).options for values in given]
+    for name in fields:
+        if not any(name in options for options in have):
+            raise SpecError(Parts(given[0]).why_not(name) if name in known_options() else unknown_field(name, have))
+    return [RunSpec.from_dict({k: v for k, v in g.items() if k in o}) for g, o in zip(given, have, strict=True)]
 
 
 def summarise(benchmark: str, baseline: str, results: list[Result], errors: dict[str, str]) -> Comparison:
@@ -158,10 +170,11 @@ def execute(
     workers: int = 0,
     watcher: Watcher = lambda spec, news: None,
     stop: Stop | None = None,
+    origins: Origins | None = None,
 ) -> list[Result | TfcsrError]:
     """What became of each spec, in order. Complete ones are read, the others run, several at once."""
     require_workers(workers)
-    stop = stop or Stop()
+    stop, origins = stop or Stop(), origins or Origins()
     outcome: dict[RunSpec, Result | TfcsrError] = {}
 
     def tell(spec: RunSpec, news: News) -> None:
@@ -172,13 +185,16 @@ def execute(
         watcher(spec, news)
 
     for spec in specs:
-        if spec.out is not None and (complete := RunFolder(spec.out).completed(spec)) is not None:
+        if spec.out is not None and (complete := RunFolder(spec.out).completed(spec, origins[spec])) is not None:
             tell(spec, complete)
     todo = [spec for spec in specs if spec not in outcome]
-    if specs[0].device == "cpu" and not workers:
-        workers = max(1, cores() // specs[0].threads)
     while todo:
-        _execute_once(todo, workers, tell, stop)
+        # torch's switches are a process's, not a run's: only what needs the same ones goes on side by side.
+        alike: dict[Any, list[RunSpec]] = {}
+        for spec in todo:
+            alike.setdefault(switches(spec), []).append(spec)
+        for group in alike.values():
+            _execute_once(group, workers, tell, stop)
         # What another process has in hand is complete when that is done with it, or can be resumed if it died.
         before, todo = todo, [spec for spec in todo if spec not in outcome]
         if len(todo) == len(before):
@@ -189,9 +205,11 @@ def execute(
 def _execute_once(specs: list[RunSpec], workers: int, tell: Watcher, stop: Stop) -> None:
     """On a GPU side by side in this process; on a CPU in processes of their own, or here where those would not do."""
     on_cpu = specs[0].device == "cpu"
-    if on_cpu and min(workers, len(specs)) > 1 and all(_found_by_others(spec) for spec in specs):
-        run_in_processes(specs, min(workers, len(specs)), lambda i, news: tell(specs[i], news), stop)
-        return
+    if on_cpu:
+        workers = min(len(specs), workers or max(1, cores() // specs[0].threads))
+        if workers > 1 and (plugins := needed_plugins(specs)) is not None:
+            run_in_processes(specs, workers, lambda i, news: tell(specs[i], news), stop, plugins)
+            return
     with settings(specs[0]):
         run_together(
             specs,
@@ -201,8 +219,21 @@ def _execute_once(specs: list[RunSpec], workers: int, tell: Watcher, stop: Stop)
         )
 
 
-def _found_by_others(spec: RunSpec) -> bool:
-    """Whether a fresh process would know all the names: what a user's script registers, it would not."""
-    named = ((METHODS, spec.method), (BENCHMARKS, spec.benchmark), (MODELS, spec.model))
-    more = ((POLICIES, spec.policy), (SCHEDULES, spec.schedule))
-    return all(registry.is_built_in(name) for registry, name in (*named, *more))
+def needed_plugins(specs: Iterable[RunSpec]) -> list[str] | None:
+    """What a fresh process has to import to know all the names; None, and a warning, where it could not."""
+    homes = {(registry, name, registry.home(name)) for spec in specs for registry, name in parts(spec)}
+    needed = set()
+    for registry, name, home in homes:
+        if home.startswith(f"{registry.package}."):
+            continue
+        source = source_of(home)
+        if source is None:
+            warnings.warn(
+                f"the runs go on one after another in this process: {registry.kind} {name!r} is defined in {home},"
+                " which worker processes cannot import; move it to a file of its own and import that",
+                TfcsrWarning,
+                stacklevel=5,
+            )
+            return None
+        needed.add(source)
+    return sorted(needed)

@@ -1,6 +1,7 @@
 """A run's own folder: `spec.json`, `events.jsonl`, `checkpoint` while it is under way, `result.json` once complete."""
 
 import contextlib
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -8,10 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tfcsr.errors import OutputError
+from tfcsr.errors import OutputError, SpecError
+from tfcsr.experiments.origin import Origin, changes
 from tfcsr.experiments.result import Result
 from tfcsr.files import LOCK, PART, locked, read_json, require_folder, write_json, writing
-from tfcsr.spec import NOT_IDENTITY, RunSpec, format_value
+from tfcsr.options import format_value
+from tfcsr.spec import NOT_IDENTITY, ORIGIN, RunSpec
 
 # The first field of a result, as it is written.
 _ACCURACY = re.compile(rb'\{\s*"final_accuracy": (\d{1,3}(?:\.\d{1,20})?)[,\s]')
@@ -27,15 +30,31 @@ class RunFolder:
 
     def spec(self) -> RunSpec:
         """What was begun here, as a run in this folder, wherever it has been moved to."""
+        return self._begun()[0].replace(out=str(self.path))
+
+    def _begun(self) -> tuple[RunSpec, Any]:
+        """The spec that was begun here, and its origin as far as the folder tells."""
         if not self.spec_file.exists():
             raise OutputError(f"{self.path} holds no run: give the folder of a run, or of a comparison")
         values = read_json(self.spec_file)
         if not isinstance(values, dict):
             raise OutputError(f"{self.spec_file} is damaged: it does not hold a spec")
-        return RunSpec.from_dict(values | {"out": str(self.path)})
+        origin = values.pop(ORIGIN, {})
+        try:
+            return RunSpec.read(values), origin
+        except SpecError as error:
+            raise OutputError(f"{self.spec_file} cannot be used: {error}") from None
 
-    def completed(self, spec: RunSpec) -> Result | None:
-        """The result if this spec's run is complete here; an error if the folder holds anything but this spec."""
+    def holds(self, spec: RunSpec, origin: Origin) -> bool:
+        """Whether it is this very run that was begun or completed here, from the same code and data."""
+        try:
+            there, its_origin = self._begun()
+        except OutputError:
+            return False
+        return there.identity() == spec.identity() and not changes(its_origin, origin)
+
+    def completed(self, spec: RunSpec, origin: Origin) -> Result | None:
+        """The result if this spec's run is complete here; an error if the folder holds anything but this run."""
         require_folder(self.path)
         if not self.path.exists():
             return None
@@ -44,14 +63,14 @@ class RunFolder:
                 if any(path.name != LOCK and path.suffix != PART for path in self.path.iterdir()):
                     raise OutputError(f"{self.path} is not empty and holds no run: choose another --out")
             return None
-        self._refuse_other(spec, read_json(self.spec_file))
+        self._refuse_other(spec, origin)
         if not self.result_file.exists():
             return None
         return Result.from_dict(read_json(self.result_file), str(self.result_file))
 
-    def _refuse_other(self, spec: RunSpec, there: Any) -> None:
-        here = spec.to_dict()
-        there = there if isinstance(there, dict) else {}
+    def _refuse_other(self, spec: RunSpec, origin: Origin) -> None:
+        begun, its_origin = self._begun()
+        here, there = spec.to_dict(), begun.to_dict()
         names = [k for k in {**here, **there} if k not in NOT_IDENTITY and here.get(k) != there.get(k)]
         if names:
             differences = ", ".join(
@@ -59,6 +78,11 @@ class RunFolder:
             )
             more = f" and {len(names) - 3} more fields" if len(names) > 3 else ""
             raise OutputError(f"{self.path} holds a run with another spec ({differences}{more}): choose another --out")
+        if others := changes(its_origin, origin):
+            raise OutputError(
+                f"{self.path} holds this run, but it would not come out the same now ({'; '.join(others)}): choose"
+                " another --out, or move it away"
+            )
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
@@ -77,8 +101,45 @@ class RunFolder:
                 for path in new:
                     path.rmdir()
 
-    def create(self, spec: RunSpec) -> None:
-        write_json(self.spec_file, spec.to_dict())
+    def create(self, spec: RunSpec, origin: Origin) -> None:
+        write_json(self.spec_file, spec.to_dict() | {ORIGIN: origin})
+
+
+class RunFolders:
+    """A folder of run folders, in which a run is found by what it is: an earlier version may have given it another
+    name, and one with other code or data may have its name already.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @functools.cached_property
+    def _by_key(self) -> dict[str, list[RunFolder]]:
+        found: dict[str, list[RunFolder]] = {}
+        for file in sorted(self.folder.glob("*/spec.json")):
+            with contextlib.suppress(OutputError):
+                run = RunFolder(file.parent)
+                found.setdefault(run.spec().key(), []).append(run)
+        return found
+
+    def place(self, spec: RunSpec, origin: Origin) -> Path:
+        """Where this run is, or is to be."""
+        path = self.folder / spec.name()
+        if (path / "spec.json").exists() and RunFolder(path).holds(spec, origin):
+            return path
+        for run in self._by_key.get(spec.key(), []):
+            if run.holds(spec, origin):
+                return run.path
+        number = 2
+        while path.exists() and not _is_free(path):
+            path = self.folder / f"{spec.name()}-{number}"
+            number += 1
+        return path
+
+
+def _is_free(path: Path) -> bool:
+    """Whether nothing was ever begun there."""
+    return path.is_dir() and not (path / "spec.json").exists()
 
 
 def incomplete_runs(folder: Path) -> list[RunSpec]:

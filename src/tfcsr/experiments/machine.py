@@ -51,6 +51,11 @@ def keep_freed_memory() -> None:
         libc.mallopt(-1, (1 << 31) - 1)  # M_TRIM_THRESHOLD
 
 
+def switches(spec: RunSpec) -> tuple[Any, ...]:
+    """What `settings` sets, as a value: runs that differ in it cannot share a process."""
+    return spec.device, spec.threads, spec.precision == "tf32", spec.deterministic
+
+
 @contextmanager
 def settings(spec: RunSpec) -> Iterator[None]:
     """torch's process-wide switches as the spec wants them, and back afterwards."""

@@ -8,7 +8,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import tfcsr
@@ -25,11 +25,12 @@ News = Event | Result | TfcsrError
 class Worker:
     """One process, given one spec after another."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, plugins: Sequence[str] = ()) -> None:
         source = str(Path(tfcsr.__file__).parents[1])
-        path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
+        # What this process can import, that one can: its plugins' neighbours, and a script's.
+        path = os.pathsep.join([source, *(entry or str(Path.cwd()) for entry in sys.path)])
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tfcsr.experiments.worker"],
+            [sys.executable, "-m", "tfcsr.experiments.worker", *plugins],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -66,25 +67,40 @@ class Worker:
         self.process.wait()
 
 
-def run_in_processes(specs: list[RunSpec], workers: int, tell: Callable[[int, News], None], stop: Stop) -> None:
-    """Runs all specs, so many at once, and tells by index what happens, one thing at a time."""
+def run_in_processes(
+    specs: list[RunSpec],
+    workers: int,
+    tell: Callable[[int, News], None],
+    stop: Stop,
+    plugins: Sequence[str] = (),
+) -> None:
+    """Runs all specs, so many at once, and tells by index what happens, one thing at a time. Whoever is told may raise:
+    then all ends here.
+    """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     for i in range(len(specs)):
         todo.put(i)
     lock = threading.Lock()
     open_workers: set[Worker] = set()
+    raised: list[BaseException] = []
 
     def tell_in_turn(i: int, news: News) -> None:
         with lock:
             tell(i, news)
 
     def work() -> None:
+        try:
+            take_turns()
+        except BaseException as error:
+            raised.append(error)
+
+    def take_turns() -> None:
         worker: Worker | None = None
         with contextlib.suppress(queue.Empty):
-            while stop.number is None:
+            while stop.number is None and not raised:
                 i = todo.get_nowait()
                 if worker is None or not worker.is_alive():
-                    worker = Worker(specs[i].threads)
+                    worker = Worker(specs[i].threads, plugins)
                     open_workers.add(worker)
                 outcome = worker.run(specs[i], functools.partial(tell_in_turn, i))
                 # One that was asked to stop before it could listen has failed, but not by itself.
@@ -99,10 +115,14 @@ def run_in_processes(specs: list[RunSpec], workers: int, tell: Callable[[int, Ne
         while any(thread.is_alive() for thread in threads):
             for thread in threads:
                 thread.join(SECONDS_BETWEEN_LOOKS)
+            if raised:
+                raise raised[0]
             if stop.number is not None:
                 for worker in open_workers - asked:
                     worker.process.terminate()
                     asked.add(worker)
+        if raised:
+            raise raised[0]
         if stop.number is not None:
             raise Interrupted(stop.number)
     except BaseException:  # a second Ctrl-C above all: what is complete stays, what is under way ends here

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from tfcsr.errors import OutputError, printable
 from tfcsr.experiments.result import Result
 from tfcsr.files import at_work, read_json
+from tfcsr.spec import ORIGIN
 
 State = Literal["complete", "running", "stopped", "failed", "damaged"]
 MOST_TASKS = 100_000  # more is no run's, and would only fill the memory
@@ -175,6 +176,7 @@ class Run:
         self.words = ""
         self._tail = _Tail(path / "events.jsonl")
         self._seen: Any = None
+        self._origin: Any = {}
 
     def look(self) -> bool:
         """Read what is new; whether anything is."""
@@ -193,6 +195,7 @@ class Run:
                 self.spec, self.state, self.words = self.result.spec, "complete", "complete"
             else:
                 self.spec = _spec(read_json(self.path / "spec.json"))
+                self._origin = self.spec.pop(ORIGIN, {})
                 self._tail.look()
                 self._judge(seen[-1])
         except OutputError as error:
@@ -219,6 +222,11 @@ class Run:
         if self.result is not None:
             self._tail.look()
         return self._tail.history
+
+    @property
+    def origin(self) -> Any:
+        """Where it comes from beside its spec, as far as it says."""
+        return self.result.origin if self.result is not None else self._origin
 
     @property
     def tasks(self) -> int:

@@ -3,7 +3,7 @@
 import functools
 import math
 import types
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, get_args, get_origin, get_type_hints
 
 from tfcsr.errors import OutputError
@@ -40,9 +40,11 @@ class Result:
     test_sizes: list[int]
     spec: dict[str, Any]
     environment: dict[str, Any]
+    # Since 0.2.0: what is added here has a default, which a result from before gets.
+    origin: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, training: "Training", environment: dict[str, Any]) -> Self:
+    def of(cls, training: "Training", environment: dict[str, Any], origin: dict[str, Any]) -> Self:
         matrix, sizes = [row.tolist() for row in training.accuracy_matrix], training.tasks.test_sizes
         after = [pooled_accuracy(row, sizes, seen) for seen, row in enumerate(matrix, start=1)]
         return cls(
@@ -69,6 +71,7 @@ class Result:
             test_sizes=sizes,
             spec=training.spec.to_dict(),
             environment=environment,
+            origin=origin,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -77,15 +80,13 @@ class Result:
     @classmethod
     def from_dict(cls, values: Any, source: str = "the result") -> Self:
         """From a file, which may hold anything: whatever passes can be shown in every table and figure."""
-        kinds = _kinds()
-        if not isinstance(values, dict) or values.keys() != kinds.keys():
-            raise OutputError(f"{source} is not a result of this version of tfcsr: move it away to run again")
+        kinds = known_kinds(cls, values, source)
         for name, kind in kinds.items():
             if not is_kind(values[name], kind):
                 raise OutputError(
                     f"{source} is damaged: {name} is {shortened(values[name])}; move it away to run again"
                 )
-        result = cls(**values)
+        result = cls(**{name: values[name] for name in kinds})
         if problem := result._problem():
             raise OutputError(f"{source} is damaged: {problem}; move it away to run again")
         return result
@@ -99,7 +100,7 @@ class Result:
         classes = sum(map(len, self.classes_per_task))
         if len(self.class_accuracy) != tasks or any(len(row) != classes for row in self.class_accuracy):
             return f"its class_accuracy is not of {tasks} tasks and {classes} classes"
-        for name, kind in (("benchmark", str), ("method", str), ("seed", int), ("mastery_threshold", float)):
+        for name, kind in (("benchmark", str), ("method", str), ("seed", int)):
             if not is_kind(self.spec.get(name), kind):
                 return f"its spec has {name} {shortened(self.spec.get(name))}"
         for probe in self.probes:
@@ -114,8 +115,18 @@ _PROBE = {"task": int, "epoch": int, "recall": float, "passed": bool, "next_epoc
 
 
 @functools.cache
-def _kinds() -> dict[str, Any]:
-    return get_type_hints(Result)
+def _kinds(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def known_kinds(cls: Any, values: Any, source: str) -> dict[str, Any]:
+    """The fields of a dataclass that a file has, with their types. One that came later may be missing, and one of a
+    later version may stand there; one without a default must be there.
+    """
+    needed = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
+    if not isinstance(values, dict) or not needed <= values.keys():
+        raise OutputError(f"{source} is not a result of tfcsr: move it away to run again")
+    return {name: kind for name, kind in _kinds(cls).items() if name in values}
 
 
 def is_kind(value: Any, kind: Any) -> bool:

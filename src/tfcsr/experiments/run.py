@@ -7,14 +7,16 @@ from pathlib import Path
 
 import torch
 
-from tfcsr.data.benchmarks import BENCHMARKS
+from tfcsr.data.dataset import Dataset
+from tfcsr.data.fingerprint import of_dataset
 from tfcsr.errors import DivergedError, OutOfMemoryError, OutputError
 from tfcsr.experiments.folder import RunFolder
 from tfcsr.experiments.machine import environment, on_this_machine, settings
+from tfcsr.experiments.origin import Origin, load, origin
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.experiments.together import Turns, finish
-from tfcsr.files import write_json
+from tfcsr.files import require_folder, write_json
 from tfcsr.spec import RunSpec
 from tfcsr.training.checkpoint import NONSENSE, Checkpoints
 from tfcsr.training.events import Event, JsonLines, Listener
@@ -47,16 +49,20 @@ def advance(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None
     stop = stop or Stop()
     try:
         if spec.out is None:
-            training = Training(spec, BENCHMARKS.get(spec.benchmark).load(spec.data_dir), listeners)
+            dataset = load(spec)
+            training = Training(spec, dataset, listeners)
             training.events.listeners.append(lambda event: _obey(stop, "nothing was kept: there was no --out"))
             yield from training.advance()
-            return Result.of(training, environment(spec))
+            return Result.of(training, environment(spec), origin(spec, of_dataset(dataset)))
         folder = RunFolder(spec.out)
-        if (complete := folder.completed(spec)) is not None:
+        require_folder(folder.path)
+        dataset = load(spec)
+        now = origin(spec, of_dataset(dataset))
+        if (complete := folder.completed(spec, now)) is not None:
             return complete
         with folder.claimed():
             # Somebody else may have been at it until now.
-            return folder.completed(spec) or (yield from _run_in(folder, spec, listeners, stop))
+            return folder.completed(spec, now) or (yield from _run_in(folder, spec, dataset, now, listeners, stop))
     except (MemoryError, RuntimeError) as error:
         # On a CPU torch has no class of its own for it, only these words.
         if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
@@ -67,17 +73,18 @@ def advance(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None
         ) from None
 
 
-def _run_in(folder: RunFolder, spec: RunSpec, listeners: Iterable[Listener], stop: Stop) -> Turns:
+def _run_in(
+    folder: RunFolder, spec: RunSpec, dataset: Dataset, now: Origin, listeners: Iterable[Listener], stop: Stop
+) -> Turns:
     # Nothing is written before all that can be refused has been.
-    dataset = BENCHMARKS.get(spec.benchmark).load(spec.data_dir)
     training = Training(spec, dataset, listeners)
     checkpoints = Checkpoints(folder.checkpoint_folder, spec.key(), spec.device)
     known = _restore(training, checkpoints)
-    folder.create(spec)
+    folder.create(spec, now)
     with closing(JsonLines(folder.events_file, known)) as events:
         training.events.listeners.insert(0, events)
         yield from _train(training, checkpoints, events, stop)
-    result = Result.of(training, environment(spec))
+    result = Result.of(training, environment(spec), now)
     write_json(folder.result_file, result.to_dict())
     checkpoints.clear()  # a complete run has no use for them
     return result

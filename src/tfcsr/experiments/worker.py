@@ -45,6 +45,7 @@ def main() -> None:
     out = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     sys.stdout = sys.stderr  # whatever a library prints must not mix with the answers
 
+    from tfcsr import plugins
     from tfcsr.experiments.machine import keep_freed_memory
     from tfcsr.experiments.run import run
     from tfcsr.spec import RunSpec
@@ -52,6 +53,8 @@ def main() -> None:
     keep_freed_memory()
 
     try:
+        for source in sys.argv[1:]:
+            plugins.load(source)
         for line in sys.stdin:
             try:
                 say(out, "result", run(RunSpec.from_dict(json.loads(line)), [Reporter(out)], stop).to_dict())
@@ -59,7 +62,7 @@ def main() -> None:
                 say(out, "busy", str(error))
             except TfcsrError as error:
                 say(out, "error", str(error))
-    except Interrupted as error:
+    except (Interrupted, TfcsrError) as error:
         say(out, "error", str(error))
     except BrokenPipeError:  # the parent is gone: nobody waits for the answer, and the run can be resumed
         os._exit(1)

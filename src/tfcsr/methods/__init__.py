@@ -1,5 +1,6 @@
 """Continual-learning methods, one file each; `base.py` says what a method may do."""
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tfcsr.registry import Registry
@@ -7,4 +8,12 @@ from tfcsr.registry import Registry
 if TYPE_CHECKING:
     from tfcsr.methods.base import Method
 
-METHODS: "Registry[type[Method]]" = Registry("method", __name__)
+METHODS: "Registry[type[Method]]" = Registry("method", __name__, beside=("base", "distance", "learner"))
+
+
+def preferred_baseline(names: Iterable[str]) -> str | None:
+    """Of several methods the one that says the others should be compared with it; an unknown one says nothing."""
+    known = set(METHODS.names())
+    ranks = {name: vars(METHODS.get(name)).get("baseline", 0) for name in names if name in known}
+    best = max(ranks, key=ranks.__getitem__, default=None)
+    return best if best is not None and ranks[best] else None

@@ -1,21 +1,48 @@
-"""What a method may do: everything it does not override is plain training on the newest task."""
+"""What a method may do: everything it does not override is plain training on the newest task.
+
+A method is one file: its options, what it adds to the loss, what it stores and draws, how it predicts. It imports torch
+through `tfcsr.late`, so that its options are known without it; a plugin need not.
+"""
 
 import copy
-from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Any
+import difflib
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
-from torch import Tensor, nn
+from tfcsr.buffer.policies import POLICIES
+from tfcsr.errors import SpecError
+from tfcsr.late import torch
+from tfcsr.options import Option
 
-from tfcsr.buffer.buffer import Buffer
-from tfcsr.data.tasks import Examples, Task
-from tfcsr.data.views import Views, crop_flip, draw_crops
-from tfcsr.generators import Generators
-from tfcsr.models.predict import predict
-from tfcsr.recall.probe import Recall, probe
-from tfcsr.spec import RunSpec
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from tfcsr.buffer.policies.base import Field
+    from tfcsr.data.tasks import Task
+    from tfcsr.methods.learner import Learner
+    from tfcsr.spec import RunSpec
+
+# Of every method that keeps a buffer: one that lists these has one.
+BUFFER = (
+    Option("buffer_capacity", int, 200, "how many past examples are kept", low=1, high=10**8),
+    Option("policy", str, "reservoir", "which examples the buffer keeps", choices=POLICIES),
+)
+# Of every method that asks what is recalled of it.
+PROBE = (
+    Option(
+        "probe_size", int, 256, "at most that many examples of the buffer are asked for in a probe", low=1, high=10**8
+    ),
+    Option(
+        "probe_mode",
+        str,
+        "eval",
+        "`eval` as in the paper; `train`, where batch-norm statistics move; `placebo`, which only draws numbers from"
+        " the replay generator; or `none`. The last two count as passed",
+        choices=("eval", "train", "placebo", "none"),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -27,143 +54,154 @@ class Mix:
     stride: int
 
 
-@dataclass
-class Learner:
-    """The network and all it learns with. A method works on this; the loop makes it and trains it."""
+@dataclass(frozen=True)
+class Batch:
+    """One batch as the model sees it: `new` new examples first, then the replayed, with all that is stored of them."""
 
-    spec: RunSpec
-    model: nn.Module
-    views: Views
-    buffer: Buffer
-    generators: Generators
-    emit: Callable[..., None]
-    probes: list[dict[str, Any]] = field(default_factory=list)
+    x: "Tensor"
+    y: "Tensor"
+    new: int
+    stored: "Mapping[str, Tensor]"
 
-    def view(self, x: Tensor) -> Tensor:
-        """A view of new examples as training would show them, not yet normalised."""
-        if self.spec.augment == "none":
-            return x
-        return crop_flip(x, draw_crops(len(x), x.shape, self.generators["augmentation"]).to(x.device))
-
-    def remember(self, examples: Examples) -> None:
-        """Let examples pass through the buffer; under a frozen replay view each as one augmented view."""
-        x = self.view(examples.x) if self.spec.replay_view == "frozen" else examples.x
-        self.buffer.add(x, examples.y, self.generators["reservoir"])
-
-    def precision(self) -> AbstractContextManager[Any]:
-        """The arithmetic of forward passes. Casts are not cached: a captured step must make them anew each time."""
-        enabled = self.spec.precision == "bf16"
-        return torch.autocast(self.buffer.y.device.type, torch.bfloat16, enabled=enabled, cache_enabled=False)
-
-    def predict(self, x: Tensor) -> Tensor:
-        """The logits for stored images."""
-        with self.precision():
-            return predict(self.model, x, self.views.normalised)
-
-    def accuracy(self, examples: Examples) -> float:
-        chosen = self.predict(examples.x).argmax(dim=1)
-        return 100 * int((chosen == examples.y).sum()) / len(examples)
-
-    def recall(self, task: int, epoch: int) -> Recall:
-        """One memory check, by the spec's probe mode.
-
-        All but the placebo draw from a generator of that epoch's own: what a probe finds does not depend on which
-        probes there were before it.
-        """
-        count = min(self.spec.probe_size, len(self.buffer))
-        if self.spec.probe_mode == "placebo":
-            self.buffer.draw(1, count, self.generators["replay"])
-            return Recall(100.0, {})
-        chosen = self.buffer.draw(1, count, self.generators.at(f"probe/{task}/{epoch}"))[0]
-        with self.precision():
-            return probe(
-                self.model,
-                self.buffer.x[chosen],
-                self.buffer.y[chosen],
-                self.buffer.classes(),
-                self.views.normalised,
-                train_mode=self.spec.probe_mode == "train",
-            )
-
-    def record_probe(self, task: int, epoch: int, recall: Recall, passed: bool, next_epoch: int | None) -> None:
-        found = {"task": task, "epoch": epoch, "recall": recall.overall, "passed": passed, "next_epoch": next_epoch}
-        self.probes.append(found)
-        self.emit("probe", **found, per_class=recall.per_class)
+    @property
+    def replayed(self) -> int:
+        return len(self.y) - self.new
 
 
 class Method:
     """Plain training. The loop calls the hooks in the order they stand here.
 
-    What a method sets on itself is saved with the run and comes back when it is resumed. One that keeps anything but
-    tensors, numbers, text, lists, tuples and dicts says by `state_dict` and `load_state_dict` how.
+    What a method sets on itself is saved with the run and comes back when it is resumed: tensors, numbers, text, lists,
+    tuples, dicts, and frozen copies of the network.
 
-    On a GPU the step, with `penalty` and `after_step`, is recorded and replayed: what they use must be tensors, changed
-    in place; where anything else changes in between, at the end of a task say, the step is recorded anew.
+    On a GPU the step, with `loss`, `penalty` and `after_step`, is recorded and replayed: what they use must be tensors,
+    changed in place; where anything else changes in between, at the end of a task say, the step is recorded anew.
     """
 
-    uses_buffer = False
-    sees_all_tasks = False  # only the upper bound trains on more than the newest task
-    outside_step: tuple[str, ...] = ()  # what of `state_dict` neither `penalty` nor `after_step` looks at
+    options: ClassVar[tuple[Option, ...]] = ()
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """What other fields are when this method is chosen and they are not given."""
+    version: ClassVar[int] = 1
+    """Raised when the same spec gives other bits than before: results of an earlier version are then not reused."""
+    hooks: ClassVar[tuple[str, ...]] = ()
+    """What the method lets its own subclasses override, beside the hooks below."""
+    sees_all_tasks: ClassVar[bool] = False
+    """Only an upper bound trains on more than the newest task."""
+    outside_step: ClassVar[tuple[str, ...]] = ()
+    """The names in `state_dict` that neither `loss`, `penalty` nor `after_step` looks at."""
+    style: ClassVar[tuple[str, str] | None] = None
+    """Its colour and line in figures; else one that is free. Not inherited."""
+    baseline: ClassVar[int] = 0
+    """Of several methods, the one with the highest is what the others are compared with by default. Not inherited."""
 
-    def __init__(self, learner: Learner) -> None:
+    def __init__(self, learner: "Learner") -> None:
         self.learner = learner
         self.spec = learner.spec
+
+    @classmethod
+    def check(cls, spec: "RunSpec") -> None:
+        """Refuse, with a SpecError, values that do not go together."""
+
+    @classmethod
+    def fields(cls, classes: int) -> "Mapping[str, Field]":
+        """What is stored beside each example of the buffer; its bytes count."""
+        return {}
 
     def epochs(self) -> int:
         """The most epochs a task is trained for."""
         return self.spec.epochs
 
-    def begin_task(self, task: Task) -> None:
+    def begin_task(self, task: "Task") -> None:
         """Before the first step of a task."""
 
-    def mix(self, task: Task, epoch: int) -> Mix:
+    def mix(self, task: "Task", epoch: int) -> Mix:
         """How this epoch's batches are composed."""
         return Mix(new=self.spec.batch_size, replay=0, stride=self.spec.batch_size)
 
-    def penalty(self) -> Tensor | None:
+    def draw(self, batches: int, replay: int) -> "Tensor":
+        """Which examples of the buffer an epoch replays: positions, a row of `replay` for each batch."""
+        return self.learner.buffer.draw(batches, replay, self.learner.generators["replay"])
+
+    def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
+        """What the step lowers."""
+        return torch.nn.functional.cross_entropy(logits, batch.y)
+
+    def penalty(self) -> "Tensor | None":
         """What is added to the loss of every batch."""
         return None
 
     def after_step(self) -> None:
         """After the optimizer's step; the gradients of the whole loss are still there."""
 
-    def end_epoch(self, task: Task, epoch: int) -> bool:
+    def end_epoch(self, task: "Task", epoch: int) -> bool:
         """After an epoch, from 1. True: the task is done, whatever epochs are left."""
         return False
 
-    def end_task(self, task: Task) -> None:
+    def end_task(self, task: "Task") -> None:
         """After the last epoch of a task, before it is evaluated."""
 
+    def store(self, x: "Tensor", y: "Tensor") -> "dict[str, Tensor]":
+        """The values of `fields` for examples that the buffer has just taken in, as they are stored."""
+        return {}
+
+    def predict(self, x: "Tensor") -> "Tensor":
+        """A score for each class, for stored images: what evaluation and probe go by."""
+        return self.learner.logits(x)
+
     def state_dict(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name not in ("learner", "spec")}
+        own = {name: value for name, value in vars(self).items() if name not in ("learner", "spec")}
+        return {name: {NETWORK: v.state_dict()} if is_network(v) else v for name, v in own.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take back what `state_dict` gave."""
         for name, value in state.items():
-            setattr(self, name, copy.deepcopy(value))
+            if isinstance(value, dict) and value.keys() == {NETWORK}:
+                network = self.learner.frozen_copy()
+                network.load_state_dict(value[NETWORK])
+                setattr(self, name, network)
+            else:
+                setattr(self, name, copy.deepcopy(value))
 
-    def parameters(self) -> list[nn.Parameter]:
+    def parameters(self) -> "list[nn.Parameter]":
         return [p for p in self.learner.model.parameters() if p.requires_grad]
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        for name, value in vars(cls).items():
+            if name.startswith("_") or not callable(getattr(cls, name)):
+                continue
+            overridden = next((getattr(base, name) for base in cls.__mro__[1:] if hasattr(base, name)), None)
+            if overridden is None and name in cls.hooks:
+                continue
+            if overridden is None:
+                hooks = [n for n, v in inspect.getmembers(cls.__mro__[1], callable) if not n.startswith("_")]
+                close = difflib.get_close_matches(name, hooks, 1)
+                hint = f"did you mean {close[0]}? " if close else f"the hooks are {', '.join(hooks)}; "
+                raise SpecError(
+                    f"{cls.__name__}.{name} is no hook, so nothing would call it: {hint}begin the name of a function of"
+                    " your own with an underscore"
+                )
+            _require_same_arguments(cls.__name__, name, value, overridden)
 
-def squared_distance(parameters: list[nn.Parameter], anchor: list[Tensor], weight: list[Tensor]) -> Tensor:
-    """The sum over all parameters of weight (θ - anchor)², which EWC and SI both charge for leaving their anchor."""
-    distance: Tensor = _SquaredDistance.apply(anchor, weight, *parameters)  # type: ignore[no-untyped-call]
-    return distance
+
+NETWORK = "weights of a frozen copy of the network"
 
 
-class _SquaredDistance(torch.autograd.Function):
-    """All parameters at once, with the gradient 2 weight (θ - anchor) written out: a few launches on a GPU, where
-    autograd over one parameter after the other takes several hundred, longer than the rest of a step.
-    """
+def is_network(value: Any) -> bool:
+    # Asked this way a method without one does not wait for torch.
+    return hasattr(value, "named_parameters") and hasattr(value, "state_dict")
 
-    @staticmethod
-    def forward(ctx: Any, anchor: list[Tensor], weight: list[Tensor], *parameters: Tensor) -> Tensor:
-        distance = torch._foreach_sub(parameters, anchor)
-        weighted = torch._foreach_mul(distance, weight)
-        ctx.save_for_backward(*weighted)
-        return torch.stack([part.sum() for part in torch._foreach_mul(weighted, distance)]).sum()
 
-    @staticmethod
-    def backward(ctx: Any, *outer: Tensor) -> Any:
-        return None, None, *torch._foreach_mul(ctx.saved_tensors, 2 * outer[0])
+def _require_same_arguments(owner: str, name: str, own: Any, overridden: Any) -> None:
+    function = own.__func__ if isinstance(own, classmethod | staticmethod) else own
+    if not inspect.isfunction(function):
+        return
+    if inspect.ismethod(overridden) and not isinstance(own, classmethod):
+        raise SpecError(f"{owner}.{name} is asked before there is an object: put @classmethod above it")
+    expected = list(inspect.signature(getattr(overridden, "__func__", overridden)).parameters.values())
+    given = inspect.signature(function)
+    try:
+        given.bind(*expected)
+    except TypeError:
+        words = ", ".join(parameter.name for parameter in expected)
+        raise SpecError(f"{owner}.{name} takes {given}, but is called with ({words})") from None

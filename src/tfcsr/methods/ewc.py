@@ -1,12 +1,17 @@
 """Elastic weight consolidation (Kirkpatrick et al. 2017): weights that mattered to past tasks are held in place."""
 
-import torch
-from torch import Tensor
-from torch.nn.functional import cross_entropy
+from typing import TYPE_CHECKING, ClassVar
 
-from tfcsr.data.tasks import Task
+from tfcsr.late import torch
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import Learner, Method, squared_distance
+from tfcsr.methods.base import Method
+from tfcsr.options import Option
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tfcsr.data.tasks import Task
+    from tfcsr.methods.learner import Learner
 
 
 @METHODS.add("ewc")
@@ -17,17 +22,23 @@ class ElasticWeightConsolidation(Method):
     and its value there, updated as a running mean: neither time nor memory grows with the tasks, and nothing cancels.
     """
 
-    def __init__(self, learner: Learner) -> None:
+    options: ClassVar = (Option("ewc_lambda", float, 10_000.0, "weight of the penalty", low=0, high=1e12),)
+    style = ("#CC79A7", "--")
+
+    def __init__(self, learner: "Learner") -> None:
         super().__init__(learner)
         self.curvature = [torch.zeros_like(p) for p in self.parameters()]
         self.lowest = [torch.zeros_like(p) for p in self.parameters()]
         self.offset = torch.zeros((), device=self.parameters()[0].device)
 
-    def penalty(self) -> Tensor:
-        return self.spec.ewc_lambda * (squared_distance(self.parameters(), self.lowest, self.curvature) + self.offset)
+    def penalty(self) -> "Tensor":
+        from tfcsr.methods.distance import squared_distance
 
-    def end_task(self, task: Task) -> None:
-        for i, (p, fisher) in enumerate(zip(self.parameters(), self.fisher(task), strict=True)):
+        weight: float = self.spec.ewc_lambda
+        return weight * (squared_distance(self.parameters(), self.lowest, self.curvature) + self.offset)
+
+    def end_task(self, task: "Task") -> None:
+        for i, (p, fisher) in enumerate(zip(self.parameters(), self._fisher(task), strict=True)):
             total = self.curvature[i] + fisher
             share = torch.where(total > 0, fisher / total, 0.0)
             distance = p.detach() - self.lowest[i]
@@ -35,17 +46,21 @@ class ElasticWeightConsolidation(Method):
             self.lowest[i] += share * distance
             self.curvature[i] += fisher
 
-    def fisher(self, task: Task) -> list[Tensor]:
+    def _fisher(self, task: "Task") -> "list[Tensor]":
         """The mean over batches of the squared gradient of the batch's mean cross-entropy, in eval mode, over the
         task's own training data as it lies, grouped by class.
         """
-        model, size = self.learner.model, self.spec.batch_size
-        fisher = [torch.zeros_like(p) for p in self.parameters()]
+        from tfcsr.models.predict import mode
+
+        model, size, parameters = self.learner.model, self.spec.batch_size, self.parameters()
+        fisher = [torch.zeros_like(p) for p in parameters]
         batches = list(zip(task.train.x.split(size), task.train.y.split(size), strict=True))
-        model.eval()
-        for x, y in batches:
-            loss = cross_entropy(model(self.learner.views.normalised(self.learner.view(x))), y)
-            for f, g in zip(fisher, torch.autograd.grad(loss, self.parameters()), strict=True):
-                f += g.square() / len(batches)
-        model.train()
+        with mode(model, False), self.learner.generators.dropout_at("fisher"):
+            for x, y in batches:
+                logits = model(self.learner.views.normalised(self.learner.view(x)))
+                loss = torch.nn.functional.cross_entropy(logits, y)
+                # A parameter that this loss does not reach has no say in it.
+                for f, g in zip(fisher, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
+                    if g is not None:
+                        f += g.square() / len(batches)
         return fisher

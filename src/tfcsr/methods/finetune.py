@@ -6,4 +6,5 @@ from tfcsr.methods.base import Method
 
 @METHODS.add("finetune")
 class Finetune(Method):
-    pass
+    style = ("#666666", "-")
+    baseline = 1

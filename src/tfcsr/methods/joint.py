@@ -7,3 +7,4 @@ from tfcsr.methods.base import Method
 @METHODS.add("joint")
 class Joint(Method):
     sees_all_tasks = True
+    style = ("#000000", ":")

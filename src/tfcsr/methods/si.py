@@ -1,11 +1,17 @@
 """Synaptic intelligence (Zenke et al. 2017): weights whose movement lowered the loss are held in place."""
 
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, ClassVar
 
-from tfcsr.data.tasks import Task
+from tfcsr.late import torch
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import Learner, Method, squared_distance
+from tfcsr.methods.base import Method
+from tfcsr.options import Option
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from tfcsr.data.tasks import Task
+    from tfcsr.methods.learner import Learner
 
 EPSILON = 1e-7
 LARGEST_IMPORTANCE = 0.001
@@ -18,22 +24,40 @@ class SynapticIntelligence(Method):
     The copies of the weights are copies: an alias of the live ones makes every distance, and the whole method, zero.
     """
 
-    def __init__(self, learner: Learner) -> None:
+    options: ClassVar = (
+        Option("si_lambda", float, 100.0, "weight of the penalty", low=0, high=1e12),
+        Option(
+            "si_lowest",
+            str,
+            "zero",
+            "the least importance a weight can have: `zero`, or `none`, the paper's, where a weight whose movement"
+            " raised the loss is pushed away from its anchor",
+            choices=("zero", "none"),
+            paper="none",
+            before="none",
+        ),
+    )
+    style = ("#56B4E9", "-.")
+
+    def __init__(self, learner: "Learner") -> None:
         super().__init__(learner)
-        self.anchor = self.copy()
-        self.previous = self.copy()
+        self.anchor = self._copy()
+        self.previous = self._copy()
         self.path, self.total, self.importance = ([torch.zeros_like(p) for p in self.anchor] for _ in range(3))
 
-    def parameters(self) -> list[nn.Parameter]:
+    def parameters(self) -> "list[nn.Parameter]":
         """All but those of batch normalisation."""
-        modules = [m for m in self.learner.model.modules() if not isinstance(m, nn.modules.batchnorm._BatchNorm)]
+        modules = [m for m in self.learner.model.modules() if not isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
         return [p for m in modules for p in m.parameters(recurse=False) if p.requires_grad]
 
-    def copy(self) -> list[Tensor]:
+    def _copy(self) -> "list[Tensor]":
         return [p.detach().clone() for p in self.parameters()]
 
-    def penalty(self) -> Tensor:
-        return self.spec.si_lambda / 2 * squared_distance(self.parameters(), self.anchor, self.importance)
+    def penalty(self) -> "Tensor":
+        from tfcsr.methods.distance import squared_distance
+
+        weight: float = self.spec.si_lambda / 2
+        return weight * squared_distance(self.parameters(), self.anchor, self.importance)
 
     def after_step(self) -> None:
         parts = zip(self.parameters(), self.previous, self.path, strict=True)
@@ -42,10 +66,11 @@ class SynapticIntelligence(Method):
         torch._foreach_addcmul_(path, gradients, torch._foreach_sub(now, previous))
         torch._foreach_copy_(previous, now)
 
-    def end_task(self, task: Task) -> None:
+    def end_task(self, task: "Task") -> None:
         for i, p in enumerate(self.parameters()):
             moved = (p.detach() - self.anchor[i]).square()
             self.total[i] += self.path[i] / (moved + EPSILON)
-            self.importance[i].copy_((-self.total[i]).clamp(max=LARGEST_IMPORTANCE))
+            lowest = 0.0 if self.spec.si_lowest == "zero" else None
+            self.importance[i].copy_((-self.total[i]).clamp(lowest, LARGEST_IMPORTANCE))
             self.path[i].zero_()
             self.anchor[i].copy_(p.detach())

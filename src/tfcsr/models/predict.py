@@ -1,9 +1,28 @@
 """Asking a model without training it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from tfcsr.errors import SpecError
+
+
+@contextmanager
+def mode(model: nn.Module, training: bool) -> Iterator[None]:
+    """The model in this mode, and every module of it back in its own afterwards. In train mode, one that is frozen for
+    good stays so.
+    """
+    before = [(module, module.training) for module in model.modules()]
+    if model.training != training:
+        model.train(training)
+    try:
+        yield
+    finally:
+        for module, was in before:
+            module.training = was
 
 
 def predict(
@@ -13,16 +32,23 @@ def predict(
     *,
     train_mode: bool = False,
 ) -> Tensor:
-    """The logits for all of x, without gradients; the model is left in the mode it was in.
+    """The logits for all of x, without gradients; every module is left in the mode it was in.
 
     `prepare` turns a slice of x into what the model takes. In train mode batch-norm statistics move.
     """
+    with mode(model, train_mode), torch.no_grad():
+        return torch.cat([logits(model(prepare(part)), len(part)) for part in in_parts(x)])
+
+
+def in_parts(x: Tensor) -> tuple[Tensor, ...]:
     # A GPU wants much at once; on a CPU, small parts stay in the cache.
-    batch_size = 2048 if x.is_cuda else 128
-    before = model.training
-    model.train(train_mode)
-    try:
-        with torch.no_grad():
-            return torch.cat([model(prepare(part)) for part in x.split(batch_size)])
-    finally:
-        model.train(before)
+    parts: tuple[Tensor, ...] = x.split(2048 if x.is_cuda else 128)
+    return parts
+
+
+def logits(output: Any, examples: int) -> Tensor:
+    """The model's output if it is what a classifier's should be."""
+    if not isinstance(output, Tensor) or output.ndim != 2 or len(output) != examples:
+        what = f"a tensor of {tuple(output.shape)}" if isinstance(output, Tensor) else f"a {type(output).__name__}"
+        raise SpecError(f"the model gives {what} for {examples} examples: it must give logits, one row per example")
+    return output

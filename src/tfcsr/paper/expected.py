@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from tfcsr.data.benchmarks import BENCHMARKS
+from tfcsr.experiments.origin import load
 from tfcsr.paper.published import CIFAR, MNIST
 from tfcsr.paper.reproduction import Study
 from tfcsr.spec import RunSpec
@@ -20,9 +21,9 @@ def expected_steps(spec: RunSpec) -> int:
     """How many steps a run takes; mastery-gated, at most."""
     sizes = EXAMPLES.get(spec.benchmark)
     if sizes is None:
-        per_class = Counter(BENCHMARKS.get(spec.benchmark).load(spec.data_dir).train_y.tolist())
+        per_class = Counter(load(spec).train_y.tolist())
         sizes = [-(-sum(per_class.values()) // spec.tasks)] * spec.tasks
-    epochs = spec.max_epochs if spec.method == "mgp" else spec.epochs
+    epochs: int = spec.get("max_epochs", spec.epochs)
     return epochs * sum(-(-size // spec.batch_size) for size in sizes)
 
 
@@ -63,7 +64,7 @@ def seconds_a_step(spec: RunSpec) -> float:
 
     shape = (3, 32, 32) if spec.benchmark == CIFAR else (1, 28, 28) if spec.benchmark == MNIST else None
     if shape is None:
-        shape = BENCHMARKS.get(spec.benchmark).load(spec.data_dir).train_x.shape[1:]
+        shape = load(spec).train_x.shape[1:]
     with settings(spec):
         model = build_model(spec, shape, BENCHMARKS.get(spec.benchmark).classes)
         optimizer = torch.optim.Adam(model.parameters(), fused=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tfcsr.spec import RunSpec
+from tfcsr.spec import Parts, RunSpec
 
 MNIST, CIFAR = "split-mnist", "split-cifar100"
 CAPACITIES = (100, 500, 1000, 2000)
@@ -85,12 +85,13 @@ class Arm:
     def spec(self, seed: int, data: str | None = None) -> RunSpec:
         """The run with this seed; on other data than the paper's with a buffer in proportion."""
         fields = {"benchmark": self.benchmark, "protocol": "paper", "deterministic": True, "seed": seed, **self.fields}
-        if data is None:
-            return RunSpec.from_dict(fields)
-        default = RunSpec(benchmark=data)
-        capacity = fields["buffer_capacity"] * default.buffer_capacity // CAPACITY_LIKE_DEFAULT[self.benchmark]
-        fields |= {"benchmark": data, "buffer_capacity": max(capacity, default.batch_size // 2)}
-        return RunSpec.from_dict(fields)
+        if data is not None:
+            default = RunSpec(benchmark=data)
+            capacity = fields["buffer_capacity"] * default.buffer_capacity // CAPACITY_LIKE_DEFAULT[self.benchmark]
+            fields |= {"benchmark": data, "buffer_capacity": max(capacity, default.batch_size // 2)}
+        # One table of settings for all methods: each takes those it has.
+        applies = Parts(fields).options
+        return RunSpec.from_dict({name: value for name, value in fields.items() if name in applies})
 
 
 def _arms() -> dict[str, Arm]:
@@ -263,6 +264,16 @@ class Headline:
     alike: str
 
 
+# What it calls the methods in figures.
+METHODS = {
+    "Sequential Fine-tuning": "finetune",
+    "Standard ER": "er",
+    "EWC": "ewc",
+    "SI": "si",
+    "TFC-SR": "tfcsr",
+    "TFC-SR (Spaced Replay)": "tfcsr-spaced",
+    "MGP": "mgp",
+}
 _METHODS = {"finetune": "fine-tuning", "ewc": "EWC", "si": "SI", "er": "ER", "tfcsr": "TFC-SR"}
 _MORE = {"spaced": "TFC-SR, spaced replay", "mgp": "MGP"}
 SUMMARY = (

@@ -10,13 +10,14 @@ import functools
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, get_type_hints
+from typing import Any, Self
 
 import tfcsr
 from tfcsr.errors import OutputError, SpecError
 from tfcsr.experiments.folder import read_results
-from tfcsr.experiments.result import Result, is_kind, shortened
+from tfcsr.experiments.result import Result, is_kind, known_kinds, shortened
 from tfcsr.files import read_json, write_bytes, writing
+from tfcsr.recall.schedule import SCHEDULES
 from tfcsr.spec import NOT_IDENTITY, RunSpec
 
 # The same run on another machine, or with other arithmetic, answers the same question.
@@ -40,6 +41,8 @@ class Record:
     weights_sha256: str
     spec: dict[str, Any]
     environment: dict[str, Any]
+    # Since 0.2.0.
+    origin: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, result: Result) -> Self:
@@ -48,14 +51,13 @@ class Record:
 
     @classmethod
     def from_dict(cls, values: Any, source: str) -> Self:
-        kinds = _kinds()
-        if not isinstance(values, dict) or values.keys() != kinds.keys():
-            raise OutputError(f"{source} is not a record of this version of tfcsr")
+        kinds = known_kinds(cls, values, source)
         for name, kind in kinds.items():
             if not is_kind(values[name], kind):
                 raise OutputError(f"{source} is damaged: {name} is {shortened(values[name])}")
-        # A spec comes back whole, fields that are newer than the file at their defaults; and is checked.
-        record = cls(**values | {"spec": RunSpec.from_dict(values["spec"]).to_dict()})
+        # A spec comes back whole, fields that are newer than the file at what they were then; and is checked.
+        kept = {name: values[name] for name in kinds}
+        record = cls(**kept | {"spec": RunSpec.read(values["spec"]).to_dict()})
         if problem := record._problem():
             raise OutputError(f"{source} is damaged: {problem}")
         return record
@@ -76,7 +78,7 @@ class Record:
 
     @functools.cached_property
     def run_spec(self) -> RunSpec:
-        return RunSpec.from_dict(self.spec)
+        return RunSpec.read(self.spec)
 
     @property
     def final_accuracy(self) -> float:
@@ -106,7 +108,7 @@ class Record:
         found = {(int(task), int(epoch)): recall for task, epoch, recall in self.probes}
         probes: list[list[float]] = []
         if spec.method == "tfcsr" and spec.probe_mode == "eval":
-            schedule = spec.recall_schedule()
+            schedule = SCHEDULES.get(spec.schedule)(**spec.options_of(SCHEDULES, spec.schedule))
             for task, epochs in enumerate(self.epochs_per_task, start=1):
                 state = schedule.start()
                 while state.next_epoch <= epochs:
@@ -121,22 +123,17 @@ class Record:
         return dataclasses.replace(self, probes=probes, spec=spec.to_dict() | machine)
 
 
-@functools.cache
-def _kinds() -> dict[str, Any]:
-    return get_type_hints(Record)
-
-
 def dense(spec: RunSpec) -> RunSpec:
     """The run that holds this one, and those of every other schedule: TFC-SR with a probe after every epoch."""
-    if spec.method not in ("er", "tfcsr") or spec.probe_mode not in ("eval", "none"):
+    if spec.method not in ("er", "tfcsr") or spec.get("probe_mode") not in (None, "eval", "none"):
         return spec
-    fields = {"method": "tfcsr", "probe_mode": "eval", "schedule": "fixed", "initial_gap": 1.0, "gap_multiplier": 1.0}
-    return spec.replace(**fields, mastery_threshold=0.0)
+    own = {"method": "tfcsr", "probe_mode": "eval", "schedule": "fixed"}
+    return spec.replace(**own, initial_gap=1.0, mastery_threshold=0.0)
 
 
 def question(spec: RunSpec) -> tuple[tuple[str, Any], ...]:
     """What a run answers, whichever machine it ran on."""
-    return tuple((name, value) for name, value in vars(spec).items() if name not in MACHINE)
+    return tuple(sorted((name, str(value)) for name, value in spec.identity().items() if name not in MACHINE))
 
 
 @dataclass

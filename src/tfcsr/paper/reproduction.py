@@ -11,6 +11,8 @@ from typing import Any
 
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import SpecError, TfcsrError
+from tfcsr.experiments.folder import RunFolders
+from tfcsr.experiments.origin import Origins, changes, origin
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate, estimate, optional_estimate, prediction_interval
 from tfcsr.experiments.stop import Stop
@@ -246,8 +248,17 @@ def open_study(
             raise SpecError(f"also {path}: there is nothing; give a results.json, or a folder of runs")
     for source in (out / "results.json", out / "runs", *map(Path, also)):
         if source.exists():
-            records.merge(Records.read(source))
+            found = Records.read(source)
+            found.runs = [record for record in found.runs if not _outdated(record)]
+            records.merge(found)
     return Study(targets, numbers, data, records)
+
+
+def _outdated(record: Record) -> bool:
+    """Whether a run was made with other code than there is now; of ours, with a version that gave other weights.
+    Whether the data is still the same is not asked: a study is read where there is none.
+    """
+    return bool(changes(record.origin, origin(record.run_spec, record.origin.get("data", ""))))
 
 
 def run_missing(
@@ -271,10 +282,10 @@ def run_missing(
     from tfcsr.experiments.compare import execute
     from tfcsr.experiments.machine import on_this_machine
 
-    for benchmark in {spec.benchmark for spec in missing}:
-        BENCHMARKS.get(benchmark).load(data_dir)  # data that cannot be read is refused here, once
     specs = [on_this_machine(spec.replace(device=device, data_dir=data_dir), threads=1) for spec in missing]
-    specs = [spec.replace(out=str(out / "runs" / spec.name())) for spec in specs]
+    origins, places = Origins(), RunFolders(out / "runs")
+    # Data that cannot be read is refused here, once.
+    specs = [spec.replace(out=str(places.place(spec, origins[spec]))) for spec in specs]
 
     # Which command, when, on what, how many runs it finished and how long it had taken by then.
     session: dict[str, Any] = {"command": command, "date": datetime.now(UTC).date().isoformat(), "runs": 0}
@@ -291,5 +302,5 @@ def run_missing(
             study.records.write(out / "results.json")
         watcher(spec, news)
 
-    outcome = execute(specs, workers, tell, stop)
+    outcome = execute(specs, workers, tell, stop, origins)
     return {spec.name(): str(e) for spec, e in zip(specs, outcome, strict=True) if isinstance(e, TfcsrError)}

@@ -30,9 +30,13 @@ def probe(
 
     Without gradients and, but for train mode, without any trace in the model: a probe measures, it does not teach.
     """
-    logits = predict(model, x, prepare, train_mode=train_mode)
-    chosen = classes[logits[:, classes].argmax(dim=1)]
-    asked = torch.bincount(y, minlength=logits.shape[1]).tolist()
-    right = torch.bincount(y[chosen == y], minlength=logits.shape[1]).tolist()
+    return score(predict(model, x, prepare, train_mode=train_mode), y, classes)
+
+
+def score(found: Tensor, y: Tensor, classes: Tensor) -> Recall:
+    """The recall that a model's scores for these examples amount to."""
+    chosen = classes[found[:, classes].argmax(dim=1)]
+    asked = torch.bincount(y, minlength=found.shape[1]).tolist()
+    right = torch.bincount(y[chosen == y], minlength=found.shape[1]).tolist()
     per_class = {label: 100 * right[label] / n for label, n in enumerate(asked) if n}
     return Recall(100 * sum(right) / len(y), per_class)

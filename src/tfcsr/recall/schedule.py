@@ -11,9 +11,10 @@ for epoch in range(1, 21):
 import math
 from abc import ABC, abstractmethod
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from tfcsr.errors import SpecError
+from tfcsr.options import Option
 from tfcsr.registry import Registry
 
 # Far beyond any training; keeps a long row of passes from overflowing to infinity.
@@ -41,9 +42,21 @@ class ScheduleState:
         return cls(gap=float(values["gap"]), next_epoch=int(values["next_epoch"]))
 
 
+INITIAL_GAP = Option("initial_gap", float, 1.0, "epochs until a task's first probe", low=1, high=LONGEST_GAP)
+GAP_MULTIPLIER = Option(
+    "gap_multiplier", float, 1.5, "by how much a passed probe stretches the gap", low=1, high=LONGEST_GAP
+)
+MASTERY_THRESHOLD = Option("mastery_threshold", float, 95.0, "recall, in percent, that passes a probe", low=0, high=100)
+
+
 @dataclass(frozen=True, slots=True)
 class Schedule(ABC):
-    """The configuration; `start` and `review` are functions of it and of the state alone."""
+    """The configuration; `start` and `review` are functions of it and of the state alone.
+
+    `options` are the fields that a spec can set; a schedule of your own lists its own.
+    """
+
+    options: ClassVar[tuple[Option, ...]] = (INITIAL_GAP, GAP_MULTIPLIER, MASTERY_THRESHOLD)
 
     initial_gap: float = 1.0
     gap_multiplier: float = 1.5
@@ -102,6 +115,8 @@ class ExpandingSchedule(Schedule):
 @dataclass(frozen=True, slots=True)
 class FixedSchedule(Schedule):
     """A control: every `initial_gap` epochs, whatever the recall."""
+
+    options: ClassVar[tuple[Option, ...]] = (INITIAL_GAP, MASTERY_THRESHOLD)
 
     def _after(self, state: ScheduleState, passed: bool) -> ScheduleState:
         return ScheduleState(state.gap, state.next_epoch + round(state.gap))

@@ -14,10 +14,10 @@ from matplotlib.ticker import MaxNLocator
 
 from tfcsr.errors import OutputError, SpecError, printable
 from tfcsr.experiments.reading import Results
-from tfcsr.experiments.result import Result
+from tfcsr.experiments.result import Result, is_kind
 from tfcsr.experiments.statistics import Estimate, estimate
 from tfcsr.files import PART, sync_folder, writing
-from tfcsr.reporting.series import UPPER_BOUND, Group, Series, grouped
+from tfcsr.reporting.series import Group, Series, grouped
 
 FORMATS = ("png", "svg", "pdf")
 # Text stays text in what is written; the same results give the same bytes.
@@ -117,7 +117,7 @@ def _mark(one: Series) -> str:
 
 
 def accuracy_matrix(axes: Axes, group: Group) -> None:
-    """Of the first series that probes, or the best: the mean accuracy on each task after each."""
+    """Of the series that probed most, or the best: the mean accuracy on each task after each."""
     one = _example(group)
     runs = [result.accuracy_matrix for result in one.results().values()]
     mean = [
@@ -168,11 +168,15 @@ def _heat(axes: Axes, values: Sequence[Sequence[float]]) -> None:
 
 
 def _example(group: Group) -> Series:
-    return next((one for one in group.series if _probed(one)), group.series[0])
+    return max(group.series, key=_probes)  # of equals the first, which is the best
+
+
+def _probes(one: Series) -> float:
+    return one.cost("memory_checks") or 0.0
 
 
 def _probed(one: Series) -> list[Result]:
-    return [result for result in one.results().values() if result.probes and one.method == "tfcsr"]
+    return [result for result in one.results().values() if result.probes]
 
 
 def recall_timeline(axes: Axes, result: Result) -> None:
@@ -192,10 +196,11 @@ def recall_timeline(axes: Axes, result: Result) -> None:
             end = start + min(probe["next_epoch"], epochs)
             axes.plot([at, end], [probe["recall"]] * 2, color=colour, lw=1, alpha=0.6)
         axes.plot(at, probe["recall"], "o" if probe["passed"] else "x", color=colour, ms=5)
-    threshold = result.spec["mastery_threshold"]
-    axes.axhline(threshold, color="#666666", lw=0.8, ls=":")
-    axes.annotate(f"threshold {threshold:g} %", (0, threshold), xytext=(2, -9), textcoords="offset points", size=8)
-    lowest = min([probe["recall"] for probe in result.probes] + [threshold])
+    threshold, lowest = result.spec.get("mastery_threshold"), min(probe["recall"] for probe in result.probes)
+    if threshold is not None and is_kind(threshold, float):
+        axes.axhline(threshold, color="#666666", lw=0.8, ls=":")
+        axes.annotate(f"threshold {threshold:g} %", (0, threshold), xytext=(2, -9), textcoords="offset points", size=8)
+        lowest = min(lowest, threshold)
     axes.set(
         xlabel="epoch",
         ylabel="recall of the buffer (%)",
@@ -207,10 +212,10 @@ def recall_timeline(axes: Axes, result: Result) -> None:
 
 
 def _timeline(axes: Axes, group: Group) -> None:
-    probed = [result for one in group.series for result in one.results().values() if result.probes]
+    probed = _probed(_example(group))
     if not probed:
         raise SpecError(f"no complete run on {group.name} has probed its buffer: there is no timeline to draw")
-    recall_timeline(axes, next((result for one in group.series for result in _probed(one)), probed[0]))
+    recall_timeline(axes, probed[0])
 
 
 def cost(axes: Axes, group: Group) -> None:
@@ -219,7 +224,7 @@ def cost(axes: Axes, group: Group) -> None:
         accuracy, price = one.accuracy(), one.cost("replay_batches")
         assert accuracy is not None
         assert price is not None
-        face = "white" if one.method == UPPER_BOUND else one.colour
+        face = "white" if one.upper_bound else one.colour
         spread = _spread(accuracy)
         axes.errorbar(
             price, accuracy.mean, yerr=spread, fmt=_mark(one), color=one.colour, mfc=face, label=_plain(one.label)

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from tfcsr.errors import TfcsrError, printable
 from tfcsr.experiments.result import Result
+from tfcsr.options import format_value
 from tfcsr.spec import RunSpec
 from tfcsr.training.events import Event
 
@@ -26,12 +27,14 @@ class Position:
 
     def __init__(self, spec: RunSpec) -> None:
         self.tasks = spec.tasks
-        self.epochs = spec.max_epochs if spec.method == "mgp" else spec.epochs
+        self.epochs = spec.epochs  # until the method, which may have its own mind, has said how many
         self.task = self.epoch = 1
         self.share = self.before = 0.0  # of the whole; and what had been done before a run was resumed
         self.recall: float | None = None
 
     def __call__(self, event: Event) -> None:
+        if event["event"] in ("run_started", "run_resumed", "step"):
+            self.epochs = event["epochs"]
         if event["event"] == "probe":
             self.recall = event["recall"]
         elif event["event"] == "run_resumed":
@@ -54,6 +57,8 @@ class RunDisplay:
     def __init__(self, spec: RunSpec, console: Console) -> None:
         self.console = console
         self.position = Position(spec)
+        self.governed = spec.governed()
+        self.begun = False
         self.started = time.monotonic()
         self.steps: deque[float] = deque(maxlen=200)
         columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[detail]}"))
@@ -68,10 +73,11 @@ class RunDisplay:
         self.progress.stop()
 
     def __call__(self, event: Event) -> None:
+        self.begun = True
         self.position(event)
         if event["event"] == "run_started":
             self.started = time.monotonic()  # only now: what came before, imports and data, says nothing of the rest
-            in_force = [f"{name} {event['spec'][name]}" for name in ("new_data", "augment", "replay_view", "gate_data")]
+            in_force = [f"{name} {format_value(event['spec'][name])}" for name in (*self.governed, "augment")]
             text = f"protocol {event['spec']['protocol']}: {', '.join(in_force)}"
             self.progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
         elif event["event"] == "run_resumed":

@@ -13,29 +13,18 @@ from tfcsr.experiments.statistics import Estimate, optional_estimate
 from tfcsr.files import write_bytes
 from tfcsr.paper.audit import Finding, audit, spread
 from tfcsr.paper.expected import expected_seconds
-from tfcsr.paper.published import PUBLISHED, SUMMARY, TARGETS, Target
+from tfcsr.paper.published import METHODS, PUBLISHED, SUMMARY, TARGETS, Target
 from tfcsr.paper.record import Record
 from tfcsr.paper.reproduction import Curve, Line, Study, arms_of, verdict
 from tfcsr.reporting.figures import MARKS, STYLE, save
 from tfcsr.reporting.progress import clock
-from tfcsr.reporting.styles import STYLES
+from tfcsr.reporting.styles import style
 from tfcsr.reporting.words import rough_time
 
 PAGE = "reproduction.md"
 
 # By what the paper calls the method; capacities and thresholds go from light to dark.
-COLOURS = {
-    label: STYLES[method][0]
-    for label, method in (
-        ("Sequential Fine-tuning", "finetune"),
-        ("Standard ER", "er"),
-        ("EWC", "ewc"),
-        ("SI", "si"),
-        ("TFC-SR", "tfcsr"),
-        ("TFC-SR (Spaced Replay)", "tfcsr-spaced"),
-        ("MGP", "mgp"),
-    )
-}
+COLOURS = {label: style(method)[0] for label, method in METHODS.items()}
 RULE = (
     "**The rule.** A published number is of one run. It is *consistent* when it lies in the 95 % prediction interval of"
     " ours, where one more run of ours would lie with 95 % probability: mean ± t · s · √(1 + 1/n), with Student's t for"

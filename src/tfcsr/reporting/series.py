@@ -4,18 +4,21 @@ import functools
 import json
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import SpecError, printable
 from tfcsr.experiments.reading import Run
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate, optional_estimate, paired_difference
+from tfcsr.methods import METHODS, preferred_baseline
+from tfcsr.options import format_value
 from tfcsr.reporting.styles import style
-from tfcsr.spec import NOT_IDENTITY, OPTIONS, RunSpec, format_value, matters
+from tfcsr.spec import FIELDS, NOT_IDENTITY, RunSpec
 
-BASELINES = ("er", "finetune")  # the first of these that is there, where nobody has chosen one
-UPPER_BOUND = "joint"  # keeps every example ever seen: its cost is not on the scales of the others
+# What a run comes from beside its spec, and how it is named where runs of one spec differ in it.
+ORIGINS = {"code": "code", "data": "data", "training": "version", "method": "method version"}
 COSTS = ("replay_batches", "memory_checks", "seconds", "buffer_bytes")
 LONGEST = 120
 READABLE = 60  # of a label
@@ -35,6 +38,7 @@ class Series:
     given: dict[str, Any]  # what differs from the defaults
     command: str | None  # without the seed
     why_no_command: str
+    origin: dict[str, Any] = field(default_factory=dict)
     by_seed: dict[int, Run] = field(default_factory=dict)
     repeated: int = 0  # folders that hold a run once more
     label: str = ""
@@ -50,6 +54,11 @@ class Series:
     @property
     def method(self) -> str:
         return str(self.spec["method"])
+
+    @property
+    def upper_bound(self) -> bool:
+        """Whether it keeps every example ever seen: its cost is not on the scales of the others."""
+        return self.method in METHODS.names() and METHODS.get(self.method).sees_all_tasks
 
     @functools.cached_property
     def _results(self) -> dict[int, Result]:
@@ -105,13 +114,20 @@ def grouped(runs: Sequence[Run], baseline: str | None = None) -> list[Group]:
     """Every run whose spec can be read, best series first; `baseline` is the method the others are compared with."""
     series: dict[str, Series] = {}
     groups: dict[tuple[str, int], Group] = {}
+    read: dict[str, Series] = {}
     for run in runs:
         if not run.spec or not run.tasks:
             continue
         identity = {k: v for k, v in run.spec.items() if k not in (*NOT_IDENTITY, "seed")}
-        key = json.dumps([run.tasks, identity], sort_keys=True)
+        as_written = json.dumps(identity, sort_keys=True)
+        if as_written not in read:
+            read[as_written] = _series(run.spec)
+        # By what it is, and not by how it was written: an older version wrote more.
+        origin = run.origin if isinstance(run.origin, dict) else {}
+        own = {k: v for k, v in read[as_written].spec.items() if k not in (*NOT_IDENTITY, "seed")}
+        key = json.dumps([run.tasks, own, [origin.get(name) for name in ORIGINS]], sort_keys=True)
         if key not in series:
-            series[key] = _series(run.spec)
+            series[key] = replace(read[as_written], by_seed={}, origin=origin)
             group = groups.setdefault(
                 (run.spec["benchmark"], run.tasks), Group(run.spec["benchmark"], run.tasks, [], run.spec["benchmark"])
             )
@@ -129,19 +145,18 @@ def grouped(runs: Sequence[Run], baseline: str | None = None) -> list[Group]:
 def _series(spec: dict[str, Any]) -> Series:
     identity = {k: v for k, v in spec.items() if k not in NOT_IDENTITY} | {"seed": 0}
     try:
-        known = RunSpec.from_dict(identity)
-    except SpecError as error:  # of a user's own method or benchmark, or of another version
+        known = RunSpec.read(identity)
+    except SpecError as error:  # of a user's own method or benchmark, or of a later version
         return Series(spec, _given(identity), None, shown(str(error), 300))
-    return Series(spec, known.given(), shlex.join(["tfcsr", "run", *known.flags()]), "")
+    return Series(known.to_dict(), known.given(), shlex.join(["tfcsr", "run", *known.flags()]), "")
 
 
 def _given(identity: dict[str, Any]) -> dict[str, Any]:
-    """What differs from the defaults, its benchmark's if that is known, in a spec that names something unknown."""
-    try:
-        return RunSpec.from_dict(identity | {"method": "er"}).given() | {"method": identity["method"]}
-    except SpecError:
-        defaults = {name: option.default for name, option in OPTIONS.items()}
-        return {k: v for k, v in identity.items() if k != "seed" and v != defaults.get(k)}
+    """What differs from the defaults, as far as they are known, in a spec that names something unknown."""
+    benchmark = identity.get("benchmark")
+    of_benchmark = BENCHMARKS.get(benchmark).defaults if benchmark in BENCHMARKS.names() else {}
+    defaults = {name: option.default for name, option in FIELDS.items()} | dict(of_benchmark)
+    return {k: v for k, v in identity.items() if k in ("benchmark", "method") or (k != "seed" and v != defaults.get(k))}
 
 
 def _take(series: Series, run: Run) -> None:
@@ -158,7 +173,7 @@ def _arrange(group: Group, baseline: str | None) -> None:
     _label(group.series)
     methods = [one.method for one in group.series]
     if baseline not in methods:
-        baseline = next((method for method in BASELINES if method in methods), None)
+        baseline = preferred_baseline(methods)
     candidates = [one for one in group.series if one.method == baseline]
     for one in group.series:
         if candidates and one.method != baseline:
@@ -173,7 +188,7 @@ def _rank(series: Series) -> float:
 def _alike(one: Series, other: Series) -> int:
     """The more, the fewer of the fields that either was given differ."""
     names = (one.given.keys() | other.given.keys()) - {"method"}
-    names = {name for name in names if matters(name, one.method) and matters(name, other.method)}
+    names = {name for name in names if name in one.spec and name in other.spec}
     return -sum(1 for name in names if one.spec.get(name) != other.spec.get(name))
 
 
@@ -183,6 +198,19 @@ def _named(one: Series, names: Sequence[str]) -> str:
 
 def _equal(one: Series, other: Series, name: str) -> bool:
     return bool(one.spec.get(name) == other.spec.get(name))
+
+
+def _other(one: Series, like: Sequence[Series], name: str) -> bool:
+    return any(other.origin.get(name) != one.origin.get(name) for other in like)
+
+
+def _short(value: Any) -> str:
+    """A few letters of a fingerprint, or of several."""
+    if value is None:
+        return "unknown"
+    if isinstance(value, dict):
+        return shown(" ".join(str(part)[:6] for part in value.values()), 40) or "ours"
+    return str(value)[:6]
 
 
 def _label(series: list[Series]) -> None:
@@ -195,7 +223,6 @@ def _label(series: list[Series]) -> None:
             name
             for name in one.spec
             if name not in ("benchmark", "method", "seed", *NOT_IDENTITY)
-            and matters(name, one.method)
             and (
                 any(other.spec.get(name) != one.spec[name] for other in same)
                 if len(same) > 1
@@ -209,6 +236,8 @@ def _label(series: list[Series]) -> None:
         one.variant = same.index(one)
         one.colour, one.line = style(one.method, one.variant)
         one.label = _named(one, names)
+        like = [other for other in same if other is not one and other.spec == one.spec]
+        one.label += "".join(f", {ORIGINS[o]} {_short(one.origin.get(o))}" for o in ORIGINS if _other(one, like, o))
         if len(one.label) > READABLE:  # then what most have in common goes without saying
             one.label = _named(
                 one, [name for name in names if 2 * sum(_equal(o, one, name) for o in same) <= len(same)]

@@ -9,7 +9,7 @@ from typing import Any
 import tfcsr
 from tfcsr.experiments.reading import Probe, Results, Run
 from tfcsr.experiments.statistics import Estimate, optional_estimate
-from tfcsr.reporting.series import COSTS, UPPER_BOUND, Group, Series, grouped, shown
+from tfcsr.reporting.series import COSTS, Group, Series, grouped, shown
 from tfcsr.reporting.words import counted, rough_time, summary
 
 
@@ -146,7 +146,8 @@ def _group(group: Group, limits: Limits, budget: _Budget, left_out: _Left) -> di
         if (line := _timeline(run, i, drawn[i].label, limits, budget, left_out)) is not None
     ]
     timelines.sort(
-        key=lambda line: (not drawn[line["series"]].method.startswith("tfcsr"), line["series"], str(line["seed"]))
+        # What probes on a schedule first: there the gaps say something.
+        key=lambda line: (not series[line["series"]]["scheduled"], line["series"], str(line["seed"]))
     )
     return {
         "name": group.name,
@@ -181,7 +182,8 @@ def _series(one: Series, tasks: int, limits: Limits, left_out: _Left) -> dict[st
         "matrix": _matrix(one, columns),
         "retention": _retention(one, columns, limits, left_out),
         "cost": {cost: _round(value) if (value := one.cost(cost)) is not None else None for cost in COSTS},
-        "upper_bound": one.method == UPPER_BOUND,
+        "upper_bound": one.upper_bound,
+        "scheduled": "schedule" in one.spec,
         "spec": {shown(k): shown(v) for k, v in one.spec.items() if k not in ("seed", "out", "data_dir")},
         "given": [shown(name) for name in one.given],
         "command": one.command,
@@ -226,7 +228,7 @@ def _front(drawn: Sequence[Series], cost: str) -> set[int]:
     points = [
         (i, price, accuracy.mean)
         for i, one in enumerate(drawn)
-        if one.method != UPPER_BOUND and (accuracy := one.accuracy()) and (price := one.cost(cost)) is not None
+        if not one.upper_bound and (accuracy := one.accuracy()) and (price := one.cost(cost)) is not None
     ]
     return {
         i

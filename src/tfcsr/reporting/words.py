@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfcsr.experiments.statistics import Estimate
-from tfcsr.reporting.series import UPPER_BOUND, Group, Series
+from tfcsr.reporting.series import Group, Series
 
 MOST_SAID = 12
 
@@ -96,8 +96,8 @@ def _beware(group: Group) -> list[str]:
     tested = sum(1 for one in group.series if (d := one.difference()) and d.low is not None and not one.same_weights())
     if tested > 1:
         notes.append(f"The {tested} paired intervals are 95 % each, not corrected for being {tested}.")
-    if any(one.method == UPPER_BOUND for one in group.series):
-        notes.append(f"{UPPER_BOUND} keeps all data: an upper bound, not a competitor.")
+    for method in dict.fromkeys(one.method for one in group.series if one.upper_bound):
+        notes.append(f"{method} keeps all data: an upper bound, not a competitor.")
     if repeated := sum(one.repeated for one in group.series):
         holds = "folder holds" if repeated == 1 else "folders hold"
         notes.append(f"{repeated} {holds} a run that is here already; it counts once.")

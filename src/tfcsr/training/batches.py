@@ -7,19 +7,21 @@ import torch
 from torch import Tensor
 
 from tfcsr.data.views import crop_flip, draw_crops, normalise
-from tfcsr.methods.base import Learner, Mix
+from tfcsr.methods.base import Mix
+from tfcsr.methods.learner import Learner
 
 
 @dataclass(frozen=True)
 class Batches:
-    """Batches of one shape, a row each: positions among the new examples and in the buffer, and where augmented the
-    crop of each. `compose` makes a batch of a row.
+    """Batches of one shape, a row each: positions among the new examples and in the buffer, where augmented the crop of
+    each, and where it varies the learning rate. `compose` makes a batch of a row.
     """
 
     new: Tensor  # [batches, n]
     replay: Tensor  # [batches, r]
     new_crops: Tensor | None  # [batches, n, 3]
     replay_crops: Tensor | None  # [batches, r, 3]
+    rates: Tensor | None = None  # [batches]
 
     def __len__(self) -> int:
         return len(self.new)
@@ -32,17 +34,25 @@ class Batches:
     def shape(self) -> tuple[int, int]:
         return self.new.shape[1], self.replay.shape[1]
 
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    def positions(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
         return self.new, self.replay, self.new_crops, self.replay_crops
 
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        return *self.positions(), self.rates
+
     def each(self, change: Callable[[Tensor], Tensor]) -> "Batches":
-        crops = (None if crops is None else change(crops) for crops in (self.new_crops, self.replay_crops))
-        return Batches(change(self.new), change(self.replay), *crops)
+        more = (None if part is None else change(part) for part in (self.new_crops, self.replay_crops, self.rates))
+        return Batches(change(self.new), change(self.replay), *more)
 
 
-def plan_epoch(learner: Learner, examples: int, mix: Mix) -> list[Batches]:
-    """An epoch's batches: those of the full shape, then what is left over. Drawn on the CPU, brought over at once."""
-    generators, device = learner.generators, learner.buffer.y.device
+def plan_epoch(
+    learner: Learner, examples: int, mix: Mix, rates: Callable[[int], Tensor | None] = lambda steps: None
+) -> list[Batches]:
+    """An epoch's batches: those of the full shape, then what is left over. Drawn on the CPU, brought over at once.
+
+    `rates` gives the learning rates of so many steps.
+    """
+    generators, device = learner.generators, learner.device
     order = torch.randperm(examples, generator=generators["order"])
     whole = examples // mix.stride
     rest = order[whole * mix.stride :][: mix.new]
@@ -53,7 +63,9 @@ def plan_epoch(learner: Learner, examples: int, mix: Mix) -> list[Batches]:
         parts = [new[:-1], torch.cat([new[-1], rest])[None]] if whole > 1 else [torch.cat([new[0], rest])[None]]
     elif len(rest):
         parts.append(rest[None])
-    replay = learner.buffer.draw(sum(map(len, parts)), mix.replay, generators["replay"])
+    steps = sum(map(len, parts))
+    replay = learner.method.draw(steps, mix.replay)
+    rate = rates(steps)
 
     def crops(positions: Tensor) -> Tensor:
         drawn = draw_crops(positions.numel(), learner.buffer.x.shape, generators["augmentation"])
@@ -65,9 +77,12 @@ def plan_epoch(learner: Learner, examples: int, mix: Mix) -> list[Batches]:
         new_crops, replay_crops = None, None
         if learner.spec.augment == "crop-flip":
             new_crops = crops(new)
-            if learner.spec.replay_view == "fresh":
+            if learner.spec.get("replay_view") != "frozen":
                 replay_crops = crops(old)
-        plan.append(Batches(new.to(device), old, new_crops, replay_crops))
+        first = None
+        if rate is not None:
+            first, rate = rate[: len(new)].to(device), rate[len(new) :]
+        plan.append(Batches(new.to(device), old, new_crops, replay_crops, first))
     return plan
 
 

@@ -20,7 +20,9 @@ from torch import Tensor
 from tfcsr.errors import OutputError
 from tfcsr.files import sync_folder, write_bytes, writing
 
-VERSION = 1
+VERSION = 2
+# Version 0.1.0 knew a run by another key; the folder it lies in says which run it is.
+WITHOUT_KEY = 1
 
 # What comes out of safetensors, torch and the walk through a state when a file holds nonsense.
 NONSENSE = (
@@ -105,7 +107,7 @@ class Checkpoints:
 
     def _read(self, number: int) -> dict[str, Any]:
         whole = json.loads(self.manifest(number).read_bytes())
-        if whole["version"] != VERSION:
+        if whole["version"] not in (VERSION, WITHOUT_KEY):
             raise OutputError(
                 f"{self.manifest(number)} has format {whole['version']!r}, this version of tfcsr reads {VERSION}: go on"
                 f" with the version that wrote it, or remove {self.folder} to start this run over"
@@ -113,7 +115,7 @@ class Checkpoints:
         content = whole["content"]
         if whole["sha256"] != _digest(content):
             raise ValueError("its checksum is wrong")
-        if content["spec"] != self.key:
+        if whole["version"] != WITHOUT_KEY and content["spec"] != self.key:
             raise OutputError(f"{self.manifest(number)} is of another run: remove {self.folder} to start this run over")
         packed, expected = self.tensors(number).read_bytes(), content["tensors"]
         if len(packed) != expected["bytes"] or hashlib.sha256(packed).hexdigest() != expected["sha256"]:

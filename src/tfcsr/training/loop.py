@@ -11,18 +11,20 @@ import torch
 from torch import Tensor, nn
 
 from tfcsr.buffer.buffer import Buffer
+from tfcsr.buffer.policies import POLICIES
 from tfcsr.data.dataset import Dataset
 from tfcsr.data.tasks import Examples, Task, TaskSequence
-from tfcsr.data.views import Views
-from tfcsr.errors import DivergedError
-from tfcsr.generators import Generators, derived_seed
+from tfcsr.data.views import Views, require_croppable
+from tfcsr.errors import DivergedError, SpecError
+from tfcsr.generators import Generators, derived_seed, seeded
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import Learner
+from tfcsr.methods.learner import Learner
 from tfcsr.metrics import pooled_accuracy
 from tfcsr.models import MODELS
 from tfcsr.spec import RunSpec
 from tfcsr.training.batches import plan_epoch
 from tfcsr.training.events import Events, Listener
+from tfcsr.training.optimizers import make_optimizer, rates
 from tfcsr.training.step import (
     COMPILE_FROM_STEPS,
     CapturedSteps,
@@ -43,22 +45,24 @@ class Training:
         self.events = Events(listeners)
         device = torch.device(spec.device)
         shape = dataset.train_x.shape[1:]
+        if spec.augment != "none":
+            require_croppable(shape)
         self.tasks = TaskSequence(dataset, spec.tasks, spec.class_order, device, max_per_class=spec.max_per_class)
-        method = METHODS.get(spec.method)
         self.tasks.require_held_out(spec.held_out)
-        self.model = build_model(spec, shape, len(dataset.class_names)).to(device)
-        self.optimizer = torch.optim.Adam(
-            self.model.parameters(), lr=spec.lr, fused=True, capturable=device.type == "cuda"
-        )
+        method = METHODS.get(spec.method)
+        classes = len(dataset.class_names)
+        self.model = build_model(spec, shape, classes).to(device)
+        self.optimizer = make_optimizer(spec, self.model)
         self.learner = Learner(
             spec=spec,
             model=self.model,
             views=Views(dataset, device),
-            buffer=Buffer(spec.buffer_capacity if method.uses_buffer else 0, shape, spec.policy, device),
-            generators=Generators(spec.seed),
+            buffer=_buffer(spec, shape, classes, device),
+            generators=Generators(spec.seed, device),
             emit=self.events.emit,
+            classes=classes,
         )
-        self.method = method(self.learner)
+        self.method = self.learner.method = method(self.learner)
         self.steps = self._steps(shape)
         self.task_number = 1  # the task in hand, and the epochs it has had
         self.epoch = 0
@@ -98,10 +102,16 @@ class Training:
         `boundary` is called between epochs, where the state is whole. Yields whenever an epoch's steps or an evaluation
         are on their way: whoever drives several runs on one GPU may turn to another while the device works.
         """
-        self.model.train()  # once: whatever asks the model in between leaves it as it was
+        if not self.model.training:  # else each module stays as it was made: one may be frozen
+            self.model.train()
         if not self.untrained:
-            self.untrained, _ = self._accuracies(self.learner.predict(self.tasks.test.x))
-            self.events.emit("run_started", spec=self.spec.to_dict(), tasks=[list(c) for c in self.tasks.classes])
+            self.untrained, _ = self._accuracies(self._predict())
+            self.events.emit(
+                "run_started",
+                spec=self.spec.to_dict(),
+                tasks=[list(c) for c in self.tasks.classes],
+                epochs=self.method.epochs(),
+            )
         else:
             self.events.emit("run_resumed", task=self.task_number, epoch=self.epoch, epochs=self.method.epochs())
         while self.task_number <= len(self.tasks):
@@ -120,7 +130,7 @@ class Training:
                 started = time.perf_counter()
                 boundary()
             self.method.end_task(task)
-            logits = self.learner.predict(self.tasks.test.x)
+            logits = self._predict()
             yield
             self._end_task(task, logits)
             self.seconds += time.perf_counter() - started
@@ -129,14 +139,15 @@ class Training:
 
     def _train_epoch(self, task: Task, examples: int) -> Iterator[None]:
         mix = self.method.mix(task, self.epoch)
-        plan = plan_epoch(self.learner, examples, mix)
+        epochs = self.method.epochs()
+        plan = plan_epoch(self.learner, examples, mix, lambda steps: rates(self.spec, self.epoch, epochs, steps))
         steps = sum(map(len, plan))
         losses = torch.empty(steps, device=self.tasks.test.y.device)
         taken = 0
         for batches in plan:
             for _ in self.steps.take(batches, losses[taken : taken + len(batches)]):
                 taken += 1
-                self.events.emit("step", task=task.number, epoch=self.epoch, step=taken, steps=steps)
+                self.events.emit("step", task=task.number, epoch=self.epoch, epochs=epochs, step=taken, steps=steps)
                 if taken % STEPS_PER_TURN == 0:
                     yield
         yield
@@ -148,7 +159,7 @@ class Training:
             "epoch_finished",
             task=task.number,
             epoch=self.epoch,
-            epochs=self.method.epochs(),
+            epochs=epochs,
             loss=float(losses.mean()),
             optimizer_steps=self.optimizer_steps,
             replayed=mix.replay > 0,
@@ -195,6 +206,16 @@ class Training:
             else:
                 constant = bool((logits[:asked] == logits[0]).all())
         return row, constant
+
+    def _predict(self) -> Tensor:
+        """The method's answers to all test examples."""
+        found = self.method.predict(self.tasks.test.x)
+        if found.shape != (len(self.tasks.test), self.learner.classes):
+            raise SpecError(
+                f"{self.spec.method} with model {self.spec.model} gives {tuple(found.shape)[1:]} scores for an example:"
+                f" it must give one for each of {self.learner.classes} classes"
+            )
+        return found
 
     def _class_accuracies(self, logits: Tensor) -> list[float]:
         y, classes = self.tasks.test.y, logits.shape[1]
@@ -278,7 +299,17 @@ def build_model(spec: RunSpec, shape: tuple[int, ...], classes: int) -> nn.Modul
     that and given back as it was.
     """
     channels, height, width = shape
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(derived_seed(spec.seed, "init"))
-        model = MODELS.get(spec.model)((channels, height, width), classes)
+    with seeded(derived_seed(spec.seed, "init")):
+        make, options = MODELS.get(spec.model), spec.options_of(MODELS, spec.model)
+        model = make((channels, height, width), classes, **options)
+    if not isinstance(model, nn.Module):
+        raise SpecError(f"model {spec.model} made a {type(model).__name__}: it must make a torch.nn.Module")
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
+
+
+def _buffer(spec: RunSpec, shape: tuple[int, ...], classes: int, device: torch.device) -> Buffer:
+    """Of a method that has the options of one; else one that holds nothing and takes nothing."""
+    if spec.get("buffer_capacity") is None:
+        return Buffer(0, shape, device=device)
+    policy = POLICIES.get(spec.policy)(**spec.options_of(POLICIES, spec.policy))
+    return Buffer(spec.buffer_capacity, shape, policy, device, beside=METHODS.get(spec.method).fields(classes))

@@ -8,11 +8,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
 
 from tfcsr.data.tasks import Examples
-from tfcsr.methods.base import Learner, Method
+from tfcsr.methods.base import Batch, Method
+from tfcsr.methods.learner import Learner
 from tfcsr.training.batches import Batches, compose
+from tfcsr.training.optimizers import set_rate
 
 # Steps taken one by one before a shape is captured: they let libraries choose kernels and allocate their workspaces.
 WARM_UP = 3
@@ -48,11 +49,15 @@ class Step:
     def __call__(self, data: Examples, positions: Batches) -> Tensor:
         """One step on the batch at these positions, a single row; its loss."""
         buffer, views = self.learner.buffer, self.learner.views
-        row = (None if t is None else t[0] for t in positions.tensors())
+        row = [None if t is None else t[0] for t in positions.positions()]
         x, y = self.compose(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, *row)
+        new, replay = positions.shape
+        stored = buffer.stored(positions.replay[0]) if replay else {}
+        if positions.rates is not None:
+            set_rate(self.optimizer, positions.rates[0])
         self.optimizer.zero_grad()
         with self.learner.precision():
-            loss = cross_entropy(self.forward(self.learner.model, x), y)
+            loss = self.method.loss(Batch(x, y, new, stored), self.forward(self.learner.model, x))
         penalty = self.method.penalty()
         if penalty is not None:
             loss = loss + penalty
@@ -79,6 +84,7 @@ class PlainSteps:
 
     def __init__(self, step: Step) -> None:
         self.step = step
+        self.generators = step.learner.generators
 
     def begin_task(self, data: Examples) -> None:
         self.data = data
@@ -86,7 +92,8 @@ class PlainSteps:
     def take(self, batches: Batches, losses: Tensor) -> Iterator[None]:
         """Take a step for each of the batches, which are of one shape; its loss goes to its place in `losses`."""
         for i in range(len(batches)):
-            losses[i] = self.step(self.data, batches.each(lambda t, i=i: t[i : i + 1]))  # type: ignore[misc]
+            with self.generators.dropout():
+                losses[i] = self.step(self.data, batches.each(lambda t, i=i: t[i : i + 1]))  # type: ignore[misc]
             yield
 
 
@@ -114,6 +121,7 @@ class CapturedSteps:
     ) -> None:
         device = step.learner.buffer.y.device
         self.step = step
+        self.generators = step.learner.generators
         self.capture = capture
         self.data = Examples(
             torch.zeros((examples, *shape), dtype=torch.uint8, device=device),
@@ -144,7 +152,8 @@ class CapturedSteps:
             if program.replay is None and program.warm >= WARM_UP and self.capturable:
                 program.replay = self._record(program)
             if program.replay is None:
-                self._one(program)
+                with self.generators.dropout():
+                    self._one(program)
                 program.warm += 1
             else:
                 program.replay()
@@ -158,7 +167,8 @@ class CapturedSteps:
 
     def _record(self, program: Program) -> Callable[[], None] | None:
         before, attributes = self._signature(), dict(vars(self.step.method))
-        replay = self.capture(lambda: self._one(program))
+        with self.generators.dropout():  # a recording keeps the generator it begins with
+            replay = self.capture(lambda: self._one(program))
         # A step that counts in Python, say, would count once and never again: such a method goes step by step.
         self.capturable = self._signature() == before
         if not self.capturable:
@@ -166,10 +176,11 @@ class CapturedSteps:
         return replay if self.capturable else None
 
     def _signature(self) -> object:
-        """All that the method's part in a recorded step could depend on but the contents of its tensors."""
-        method = self.step.method
+        """All that a recorded step could depend on but the contents of tensors: of the method, and what is frozen."""
+        method, model = self.step.method, self.step.learner.model
         state = method.state_dict().items()
-        return _without_contents({name: value for name, value in state if name not in method.outside_step})
+        own = _without_contents({name: value for name, value in state if name not in method.outside_step})
+        return own, [module.training for module in model.modules()], [p.requires_grad for p in model.parameters()]
 
     def _one(self, program: Program) -> None:
         loss = self.step(self.data, program.rows.each(lambda t: t.index_select(0, program.counter)))

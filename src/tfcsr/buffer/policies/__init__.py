@@ -1,13 +1,10 @@
-"""What the buffer keeps. A policy is a function from a stream's position to slots: see `reservoir.py`."""
+"""What the buffer keeps: a file per policy; `base.py` says what one has to answer."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tfcsr.registry import Registry
 
 if TYPE_CHECKING:
-    from torch import Generator, Tensor
+    from tfcsr.buffer.policies.base import Policy
 
-    Policy = Callable[[int, int, int, Generator], Tensor]
-
-POLICIES: "Registry[Policy]" = Registry("policy", __name__)
+POLICIES: "Registry[type[Policy]]" = Registry("policy", __name__)

@@ -4,16 +4,23 @@ import torch
 from torch import Generator, Tensor
 
 from tfcsr.buffer.policies import POLICIES
+from tfcsr.buffer.policies.base import Candidates, Policy
 
 
 @POLICIES.add("reservoir")
-def reservoir(seen: int, capacity: int, incoming: int, generator: Generator) -> Tensor:
-    """The slot each of the incoming examples goes to, or -1. A later example displaces an earlier one in its slot.
-
-    Example number t (from 0) goes to slot floor(u (t + 1)), u uniform, if that is a slot at all; while the buffer
-    fills, to slot t. One random number per example, used or not, so that feeding in pieces changes nothing.
+class Reservoir(Policy):
+    """Example number t (from 0) goes to slot floor(u (t + 1)), u uniform, if that is a slot at all; while the buffer
+    fills, to slot t. A later example displaces an earlier one in its slot. One random number per example, used or not,
+    so that feeding in pieces changes nothing.
     """
-    number = torch.arange(seen, seen + incoming, dtype=torch.float64)
-    drawn = torch.rand(incoming, dtype=torch.float64, generator=generator)
-    slot = torch.where(number < capacity, number, (drawn * (number + 1)).floor()).long()
-    return torch.where(slot < capacity, slot, -1)
+
+    def keep(self, candidates: Candidates, generator: Generator) -> Tensor:
+        held, seen, capacity = candidates.held, candidates.seen, candidates.capacity
+        arriving = len(candidates.x)
+        number = torch.arange(seen, seen + arriving, dtype=torch.float64)
+        drawn = torch.rand(arriving, dtype=torch.float64, generator=generator)
+        slot = torch.where(number < capacity, number, (drawn * (number + 1)).floor()).long()
+        taken = (slot < capacity).nonzero().squeeze(1)
+        # All at once: of several examples for one slot the last one stays, as it would one by one.
+        size = min(capacity, max(held, seen + arriving))
+        return torch.arange(size).scatter_reduce(0, slot[taken], held + taken, "amax")

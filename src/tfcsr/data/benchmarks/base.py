@@ -5,13 +5,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tfcsr.data.dataset import Dataset
+from tfcsr.errors import DataError
+from tfcsr.options import Option
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A dataset and how it is cut into tasks; `defaults` are the spec fields that differ from the general ones."""
+    """A dataset and how it is cut into tasks; `defaults` are the spec fields that differ from the general ones, and
+    `options` its own, which `load` gets as keyword arguments.
+    """
 
-    load: Callable[[str | None], Dataset]
+    load: Callable[..., Dataset]
     classes: int
     tasks: int
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    options: tuple[Option, ...] = ()
+
+    def dataset(self, data_dir: str | None, **options: Any) -> Dataset:
+        """Loaded, and with the classes that were announced."""
+        dataset = self.load(data_dir, **options)
+        if not isinstance(dataset, Dataset):
+            name = getattr(self.load, "__qualname__", "load")
+            raise DataError(f"{name} gives a {type(dataset).__name__}: a benchmark's load must return a Dataset")
+        if len(dataset.class_names) != self.classes:
+            raise DataError(
+                f"dataset {dataset.name} has {len(dataset.class_names)} classes, its benchmark says {self.classes}:"
+                " make the two agree"
+            )
+        return dataset

@@ -131,7 +131,7 @@ function final() {
   $("chart-difference").hidden = !paired.length;
   $("no-difference").hidden = paired.length > 0;
   $("no-difference").textContent =
-    "Nothing to compare with: no baseline (er or finetune) with a complete run of the same seed.";
+    "Nothing to compare with: no baseline with a complete run of the same seed.";
   if (paired.length) {
     const bases = [...new Set(paired.map(([one]) => one.against))];
     const name = bases.length === 1 && bases[0] !== null ? group().series[bases[0]].label : "its baseline";
@@ -212,7 +212,7 @@ const heat = (z, x, y, words, more = {}) => ({
 });
 const pick = (id, key, filter) => {
   const series = group().series.filter(filter);
-  const preferred = series.find((one) => one.method === "tfcsr") || series[0];
+  const preferred = series.find((one) => one.scheduled) || series[0];
   chosen[key] = options(
     id,
     series.map((one) => [one.label, one.label]),

@@ -1,0 +1,61 @@
+"""What a policy decides: which of the examples there are, old and new, the buffer holds."""
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Generator, Tensor
+
+from tfcsr.options import Option
+
+
+@dataclass(frozen=True)
+class Field:
+    """What is stored beside an example under some name: its shape and type, and what an empty slot holds."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    empty: float = 0
+
+    def tensor(self, capacity: int, device: torch.device | str) -> Tensor:
+        return torch.full((capacity, *self.shape), self.empty, dtype=self.dtype, device=device)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The examples to choose among: first those in the buffer, slot by slot, then those that arrive, in their order."""
+
+    x: Tensor  # of those that arrive
+    y: Tensor  # of all, on the CPU
+    stored: Mapping[str, Tensor]  # every field of those in the buffer
+    capacity: int
+    seen: int  # how many had arrived before
+    features: Callable[[Tensor], Tensor]  # what the network makes of examples, for whoever asks
+
+    @property
+    def held(self) -> int:
+        return len(self.y) - len(self.x)
+
+
+class Policy(ABC):
+    """Made anew for each run, with the values of its options. What it sets on itself is saved with the run."""
+
+    options: ClassVar[tuple[Option, ...]] = ()
+    fields: ClassVar[Mapping[str, Field]] = {}  # what it stores beside each example, within the same budget
+
+    @abstractmethod
+    def keep(self, candidates: Candidates, generator: Generator) -> Tensor:
+        """Which candidate each slot holds from now on, by number; at most `capacity`, each once."""
+
+    def beside(self, kept: Tensor) -> dict[str, Tensor]:
+        """The values of its `fields` for what `keep` has just answered."""
+        return {}
+
+    def state_dict(self) -> dict[str, Any]:
+        return copy.deepcopy(vars(self))
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        vars(self).update(copy.deepcopy(state))

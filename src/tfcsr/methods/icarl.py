@@ -1,0 +1,62 @@
+"""iCaRL (Rebuffi et al. 2017): herded exemplars, distillation, and the nearest mean of exemplars as classifier."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from tfcsr.late import torch
+from tfcsr.methods import METHODS
+from tfcsr.methods.base import Batch
+from tfcsr.methods.er import ExperienceReplay
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from tfcsr.data.tasks import Task
+    from tfcsr.methods.learner import Learner
+
+
+@METHODS.add("icarl")
+class NearestMeanOfExemplars(ExperienceReplay):
+    """A sigmoid and a binary cross-entropy for each class seen, summed over classes: new classes are learned by their
+    labels, old ones by what the network said of the same images before the task. The network yields features; the
+    answer is the class whose exemplars have the nearest mean feature.
+    """
+
+    defaults: ClassVar = {"policy": "herding", "buffer_fill": "after"}
+    style = ("#882255", "-.")
+
+    def __init__(self, learner: "Learner") -> None:
+        super().__init__(learner)
+        self.old: nn.Module | None = None
+        # As tensors that are changed in place: a recorded step goes on reading them.
+        self.known, self.past = (torch.zeros(learner.classes, device=learner.device) for _ in range(2))
+
+    def begin_task(self, task: "Task") -> None:
+        super().begin_task(task)
+        self.past.copy_(self.known)
+        self.known[list(task.classes)] = 1
+        if task.number > 1 and self.old is None:
+            self.old = self.learner.frozen_copy()
+        elif self.old is not None:
+            self.old.load_state_dict(self.learner.model.state_dict())
+
+    def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
+        F = torch.nn.functional
+        target = self._one_hot(batch.y)
+        if self.old is not None:
+            with torch.no_grad():
+                said = self.old(batch.x).float().sigmoid()
+            target = torch.where(self.past > 0, said, target)
+        each = F.binary_cross_entropy_with_logits(logits.float(), target, reduction="none")
+        return (each * self.known).sum(dim=1).mean()
+
+    def predict(self, x: "Tensor") -> "Tensor":
+        buffer, normalize = self.learner.buffer, torch.nn.functional.normalize
+        if len(buffer) == 0:
+            return super().predict(x)
+        of = self._one_hot(buffer.y[: len(buffer)])
+        total = of.T @ normalize(self.learner.features(buffer.x[: len(buffer)]), dim=1)
+        distance = torch.cdist(normalize(self.learner.features(x), dim=1), normalize(total, dim=1))
+        return (-distance).masked_fill(of.sum(dim=0) == 0, -torch.inf)
+
+    def _one_hot(self, y: "Tensor") -> "Tensor":
+        return (y[:, None] == torch.arange(self.learner.classes, device=y.device)).float()

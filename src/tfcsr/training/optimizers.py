@@ -1,0 +1,58 @@
+"""Optimizers, and the learning rate within a task."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from tfcsr.errors import SpecError
+from tfcsr.spec import RunSpec
+
+
+def make_optimizer(spec: RunSpec, model: nn.Module) -> torch.optim.Optimizer:
+    """The spec's optimizer of all parameters that are trained. On a GPU its steps can be recorded."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if not parameters:
+        raise SpecError(f"model {spec.model} has no parameter that is trained: leave one unfrozen")
+    on_gpu = parameters[0].device.type == "cuda"
+    # A rate that varies is read from a tensor: a recorded step would go on with the number it was recorded with.
+    rate: Any = torch.tensor(spec.lr, device=parameters[0].device) if on_gpu and varies(spec) else spec.lr
+    if spec.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=rate, momentum=spec.momentum, weight_decay=spec.weight_decay, fused=True)
+    kind = torch.optim.AdamW if spec.optimizer == "adamw" else torch.optim.Adam
+    return kind(parameters, lr=rate, weight_decay=spec.weight_decay, fused=True, capturable=on_gpu)
+
+
+def varies(spec: RunSpec) -> bool:
+    return spec.lr_schedule != "constant" or spec.warmup_epochs > 0
+
+
+def rates(spec: RunSpec, epoch: int, epochs: int, steps: int) -> Tensor | None:
+    """The learning rate of each step of an epoch, from 1, of a task that has so many; None where it is always the same.
+
+    It rises over the first `warmup_epochs` in equal parts to `lr`, which it has for the first time in the last step of
+    them; under `cosine` it then falls to nearly 0 in the last step of the task.
+    """
+    if not varies(spec):
+        return None
+    rise = min(spec.warmup_epochs, epochs)
+    found = []
+    for step in range(1, steps + 1):
+        now = epoch - 1 + step / steps  # in epochs, when the step is done
+        before = epoch - 1 + (step - 1) / steps
+        if before < rise:
+            found.append(spec.lr * min(1.0, now / rise))
+        elif spec.lr_schedule == "cosine":
+            found.append(spec.lr * 0.5 * (1 + math.cos(math.pi * (before - rise) / (epochs - rise))))
+        else:
+            found.append(spec.lr)
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: Tensor) -> None:
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].copy_(rate)
+        else:
+            group["lr"] = rate.item()
