@@ -14,7 +14,6 @@ from benchmarks.measure import Row, arguments, interleaved, ratio, refuse, secon
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
 from tfcsr.experiments.machine import on_this_machine, settings
-from tfcsr.methods.base import Mix
 from tfcsr.spec import RunSpec
 from tfcsr.training import loop
 from tfcsr.training.batches import compose, plan_epoch
@@ -46,14 +45,14 @@ class OurSteps:
     """The steps of one run, as the loop takes them."""
 
     def __init__(self, **fields: object) -> None:
-        self.spec = spec(method="er", **fields)
+        self.spec = spec(**{"method": "er", **fields})
         self.stream = torch.cuda.Stream()
         with settings(self.spec), torch.cuda.stream(self.stream):
             self.training = Training(self.spec, random_cifar(None))
             task = self.training.tasks.task(1)
             self.training.method.begin_task(task)
             self.training.steps.begin_task(task.train)
-            plan = plan_epoch(self.training.learner, len(task.train), Mix(32, 32, 32))
+            plan = plan_epoch(self.training.learner, len(task.train), self.training.method.mix(task, 1))
             self.batches = plan[0].each(lambda t: t[:100])
             self.losses = torch.empty(100, device="cuda")
             self.take()
@@ -83,7 +82,7 @@ class EagerLoop:
         training = self.ours.training
         data, buffer, views = training.steps.data, training.learner.buffer, training.learner.views
         for i in range(50):
-            new, replay, *crops = (None if t is None else t[i] for t in self.ours.batches.tensors())
+            new, replay, *crops = (None if t is None else t[i] for t in self.ours.batches.positions())
             assert new is not None
             assert replay is not None
             x, y = compose(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, new, replay, *crops)
