@@ -54,7 +54,7 @@ class OurSteps:
             self.training.steps.begin_task(task.train)
             plan = plan_epoch(self.training.learner, len(task.train), self.training.method.mix(task, 1))
             self.batches = plan[0].each(lambda t: t[:100])
-            self.losses = torch.empty(100, device="cuda")
+            self.losses = torch.empty(len(self.batches), device="cuda")
             self.take()
 
     def take(self) -> None:

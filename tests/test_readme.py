@@ -1,4 +1,4 @@
-"""The README's Python runs as it stands."""
+"""The Python of README and docs runs as it stands."""
 
 import re
 import subprocess
@@ -17,3 +17,21 @@ def test_python_block(number):
     done = subprocess.run([sys.executable, "-c", BLOCKS[number]], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.strip()
+
+
+def test_extending():
+    """Its blocks, one after the other, and what they promise."""
+    text = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 3
+    use = """
+from tfcsr import RunSpec, run, testing
+fields = dict(benchmark="striped", method="anchored", model="mlp", hidden=8, epochs=1, threads=1, device="cpu")
+print(run(RunSpec(**fields, strength=0.5)).spec["strength"])
+run(RunSpec(benchmark="striped", model="mlp", policy="newest", schedule="never", epochs=2, threads=1, device="cpu"))
+testing.check_method("anchored"), testing.check_policy("newest"), testing.check_schedule("never")
+testing.check_model("mlp"), testing.check_benchmark("striped")
+"""
+    code = "\n".join([*blocks, use])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "0.5\n")

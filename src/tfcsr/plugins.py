@@ -10,7 +10,6 @@ import importlib
 import importlib.util
 import os
 import sys
-import traceback
 from pathlib import Path
 
 from tfcsr.errors import SpecError, TfcsrError
@@ -66,6 +65,8 @@ def _import_file(name: str, path: Path) -> None:
 
 def _failed(source: str, error: Exception) -> SpecError:
     """One line, with the place: whoever wrote the plugin needs it."""
+    import traceback
+
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename]
     place = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if len(frames) > 1 else ""
     if isinstance(error, SyntaxError) and error.filename:

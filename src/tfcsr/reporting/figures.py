@@ -17,7 +17,7 @@ from tfcsr.experiments.reading import Results
 from tfcsr.experiments.result import Result, is_kind
 from tfcsr.experiments.statistics import Estimate, estimate
 from tfcsr.files import PART, sync_folder, writing
-from tfcsr.reporting.series import Group, Series, grouped
+from tfcsr.reporting.series import Group, Series, example, grouped
 
 FORMATS = ("png", "svg", "pdf")
 # Text stays text in what is written; the same results give the same bytes.
@@ -118,7 +118,7 @@ def _mark(one: Series) -> str:
 
 def accuracy_matrix(axes: Axes, group: Group) -> None:
     """Of the series that probed most, or the best: the mean accuracy on each task after each."""
-    one = _example(group)
+    one = example(group.series)
     runs = [result.accuracy_matrix for result in one.results().values()]
     mean = [
         [sum(run[i][j] for run in runs) / len(runs) if j <= i else float("nan") for j in range(group.tasks)]
@@ -137,7 +137,7 @@ def accuracy_matrix(axes: Axes, group: Group) -> None:
 
 def retention(axes: Axes, group: Group) -> None:
     """What is forgotten when: the mean accuracy on each class after each task, from the one that brought it on."""
-    one = _example(group)
+    one = example(group.series)
     results = list(one.results().values())
     arrived = [(label, task) for task, classes in enumerate(results[0].classes_per_task) for label in classes]
     same = [r for r in results if r.classes_per_task == results[0].classes_per_task]
@@ -165,14 +165,6 @@ def _heat(axes: Axes, values: Sequence[Sequence[float]]) -> None:
     if count <= 12:
         axes.set_xticks(range(count), [str(i + 1) for i in range(count)])
     axes.spines[:].set_visible(False)
-
-
-def _example(group: Group) -> Series:
-    return max(group.series, key=_probes)  # of equals the first, which is the best
-
-
-def _probes(one: Series) -> float:
-    return one.cost("memory_checks") or 0.0
 
 
 def _probed(one: Series) -> list[Result]:
@@ -212,7 +204,7 @@ def recall_timeline(axes: Axes, result: Result) -> None:
 
 
 def _timeline(axes: Axes, group: Group) -> None:
-    probed = _probed(_example(group))
+    probed = _probed(example(group.series))
     if not probed:
         raise SpecError(f"no complete run on {group.name} has probed its buffer: there is no timeline to draw")
     recall_timeline(axes, probed[0])

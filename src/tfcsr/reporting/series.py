@@ -180,6 +180,11 @@ def _arrange(group: Group, baseline: str | None) -> None:
             one.against = max(candidates, key=lambda other: _alike(one, other))
 
 
+def example(series: Sequence[Series]) -> Series:
+    """The one to show where only one can be: that which probed most; of equals the first, which is the best."""
+    return max(series, key=lambda one: one.cost("memory_checks") or 0.0)
+
+
 def _rank(series: Series) -> float:
     accuracy = series.accuracy()
     return -accuracy.mean if accuracy else 1.0

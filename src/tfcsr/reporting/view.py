@@ -9,7 +9,7 @@ from typing import Any
 import tfcsr
 from tfcsr.experiments.reading import Probe, Results, Run
 from tfcsr.experiments.statistics import Estimate, optional_estimate
-from tfcsr.reporting.series import COSTS, Group, Series, grouped, shown
+from tfcsr.reporting.series import COSTS, Group, Series, example, grouped, shown
 from tfcsr.reporting.words import counted, rough_time, summary
 
 
@@ -132,8 +132,10 @@ def _group(group: Group, limits: Limits, budget: _Budget, left_out: _Left) -> di
     places = {id(one): i for i, one in enumerate(drawn)}
     front = {cost: _front(drawn, cost) for cost in COSTS}
     series = [_series(one, group.tasks, limits, left_out) for one in drawn]
+    shown_first = example(drawn)
     for i, (one, values) in enumerate(zip(drawn, series, strict=True)):
         values["against"] = places.get(id(one.against)) if one.against else None
+        values["example"] = one is shown_first
         values["front"] = [cost for cost in COSTS if i in front[cost]]
     # The first seed of every series before the second of any: there is most to see.
     runs = sorted(
@@ -145,10 +147,7 @@ def _group(group: Group, limits: Limits, budget: _Budget, left_out: _Left) -> di
         for rank, i, run in runs
         if (line := _timeline(run, i, drawn[i].label, limits, budget, left_out)) is not None
     ]
-    timelines.sort(
-        # What probes on a schedule first: there the gaps say something.
-        key=lambda line: (not series[line["series"]]["scheduled"], line["series"], str(line["seed"]))
-    )
+    timelines.sort(key=lambda line: (not series[line["series"]]["example"], line["series"], str(line["seed"])))
     return {
         "name": group.name,
         "tasks": group.tasks,
@@ -183,7 +182,6 @@ def _series(one: Series, tasks: int, limits: Limits, left_out: _Left) -> dict[st
         "retention": _retention(one, columns, limits, left_out),
         "cost": {cost: _round(value) if (value := one.cost(cost)) is not None else None for cost in COSTS},
         "upper_bound": one.upper_bound,
-        "scheduled": "schedule" in one.spec,
         "spec": {shown(k): shown(v) for k, v in one.spec.items() if k not in ("seed", "out", "data_dir")},
         "given": [shown(name) for name in one.given],
         "command": one.command,

@@ -1,12 +1,14 @@
-"""What a benchmark is. Importable without torch, so that a spec can be checked before anything heavy is loaded."""
+"""What a benchmark is. Importable without torch or numpy: a spec can be checked before anything heavy is loaded."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tfcsr.data.dataset import Dataset
 from tfcsr.errors import DataError
 from tfcsr.options import Option
+
+if TYPE_CHECKING:  # numpy is half of what a command takes to start
+    from tfcsr.data.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -15,14 +17,16 @@ class Benchmark:
     `options` its own, which `load` gets as keyword arguments.
     """
 
-    load: Callable[..., Dataset]
+    load: "Callable[..., Dataset]"
     classes: int
     tasks: int
     defaults: Mapping[str, Any] = field(default_factory=dict)
     options: tuple[Option, ...] = ()
 
-    def dataset(self, data_dir: str | None, **options: Any) -> Dataset:
+    def dataset(self, data_dir: str | None, **options: Any) -> "Dataset":
         """Loaded, and with the classes that were announced."""
+        from tfcsr.data.dataset import Dataset
+
         dataset = self.load(data_dir, **options)
         if not isinstance(dataset, Dataset):
             name = getattr(self.load, "__qualname__", "load")

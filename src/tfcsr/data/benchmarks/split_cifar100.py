@@ -1,11 +1,22 @@
 """CIFAR-100, 10 tasks of 10 classes, with ResNet-18: the paper's second benchmark."""
 
-from tfcsr.data import cifar100
+from typing import TYPE_CHECKING
+
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
+
+if TYPE_CHECKING:
+    from tfcsr.data.dataset import Dataset
+
+
+def load(data_dir: str | None) -> "Dataset":
+    from tfcsr.data import cifar100
+
+    return cifar100.load(data_dir)
+
 
 BENCHMARKS.add("split-cifar100")(
     Benchmark(
-        load=cifar100.load,
+        load=load,
         classes=100,
         tasks=10,
         defaults={

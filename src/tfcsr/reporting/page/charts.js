@@ -212,7 +212,7 @@ const heat = (z, x, y, words, more = {}) => ({
 });
 const pick = (id, key, filter) => {
   const series = group().series.filter(filter);
-  const preferred = series.find((one) => one.scheduled) || series[0];
+  const preferred = series.find((one) => one.example) || series[0];
   chosen[key] = options(
     id,
     series.map((one) => [one.label, one.label]),

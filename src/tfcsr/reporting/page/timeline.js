@@ -6,7 +6,7 @@ function timeline() {
   chosen.run = options(
     "timeline-run",
     lines.map((one) => [one.run, one.name]),
-    chosen.run || (lines.find((one) => group().series[one.series].scheduled) || {}).run,
+    chosen.run || (lines.find((one) => group().series[one.series].example) || {}).run,
   );
   const one = lines.find((each) => each.run === chosen.run);
   for (const id of ["timeline-run", "timeline-part"]) $(id).closest("label").hidden = !one;
