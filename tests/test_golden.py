@@ -19,11 +19,10 @@ def test_every_method_has_a_golden_accuracy():
     assert set(GOLDEN) == {name for name in METHODS.names() if METHODS.ships(name)}
 
 
-@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("method", GOLDEN)
-def test_final_accuracy(method, seed):
+def test_final_accuracy(method):
     """Another processor rounds otherwise and so ends elsewhere, but within the spread between seeds."""
-    result = tfcsr.run(tfcsr.RunSpec(method=method, seed=seed, device="cpu", threads=1))
+    result = tfcsr.run(tfcsr.RunSpec(method=method, seed=0, device="cpu", threads=1))
     golden = GOLDEN[method]
     margin = max(2.0, 3 * golden["standard_deviation"])
     assert result.final_accuracy == pytest.approx(golden["mean"], abs=margin)

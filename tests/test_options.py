@@ -1,8 +1,10 @@
 """The settings that parts declare, and the specs, flags and names made of them."""
 
 import ast
+import copy
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -278,7 +280,7 @@ def test_a_benchmark_has_options_of_its_own(added):
 
 def test_two_parts_with_one_name_for_an_option_are_refused(added):
     added(METHODS, "clashes", type("Clashes", (Method,), {"options": (Option("epochs", int, 3, "mine"),)}))
-    with pytest.raises(SpecError, match="method clashes has an option epochs, which this run has already"):
+    with pytest.raises(SpecError, match="method clashes has an option epochs, a name that is taken"):
         RunSpec(method="clashes")
 
 
@@ -356,3 +358,19 @@ def test_a_spec_of_every_method_is_made_without_torch():
     number, torch = said.split()
     assert int(number) >= 11
     assert torch == "False"
+
+
+def test_a_spec_can_be_copied_and_sent():
+    spec = RunSpec(method="derpp", alpha=0.3, class_order=(9, 8, 7, 6, 5, 4, 3, 2, 1, 0))
+    for again in (copy.deepcopy(spec), pickle.loads(pickle.dumps(spec))):
+        assert again == spec
+        assert again.replace(method="er").given() == spec.replace(method="er").given()
+
+
+def test_an_option_cannot_have_a_name_that_a_spec_needs():
+    METHODS.add("greedy")(type("Greedy", (Method,), {"options": (Option("key", int, 3, "mine"),)}))
+    try:
+        with pytest.raises(SpecError, match="option key, a name that is taken"):
+            RunSpec(method="greedy")
+    finally:
+        METHODS.remove("greedy")

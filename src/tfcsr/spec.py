@@ -216,6 +216,9 @@ class RunSpec:
         shown = {"benchmark": self.benchmark, "method": self.method, "seed": self.seed} | self.given()
         return f"RunSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
+    def __reduce__(self) -> Any:
+        return _restored, (type(self), self.to_dict(), self._given)
+
     def values(self) -> dict[str, Any]:
         """Every field and option with its value."""
         return {name: vars(self)[name] for name in self._options}
@@ -320,6 +323,13 @@ class RunSpec:
         return f"{self.method}-seed{self.seed}-{self.key()}"
 
 
+def _restored(kind: type[RunSpec], values: dict[str, Any], given: frozenset[str]) -> RunSpec:
+    """A spec that was copied or sent to another process; there, a plugin's parts have to be known too."""
+    spec = kind._unchecked({name: value for name, value in values.items() if value is not None})
+    vars(spec)["_given"] = given
+    return spec
+
+
 FIELDS: dict[str, Option] = {
     name: with_changes(option, name=name) for name, option in vars(RunSpec).items() if isinstance(option, Option)
 }
@@ -344,10 +354,10 @@ class Parts:
             if isinstance(option.choices, Registry):
                 name = option.checked(given.get(option.name, self.default(option)))
                 for own in option.choices.options(name):
-                    if self.options.setdefault(own.name, own) is not own:
+                    if hasattr(RunSpec, own.name) or self.options.setdefault(own.name, own) is not own:
                         raise SpecError(
-                            f"{option.choices.kind} {name} has an option {own.name}, which this run has already: choose"
-                            " another name for it"
+                            f"{option.choices.kind} {name} has an option {own.name}, a name that is taken: choose"
+                            " another for it"
                         )
                     todo.append(own)
         for source in (self.from_benchmark, self.from_method):

@@ -1,6 +1,7 @@
 """Runs that differ in what a process can only be one way; watchers that raise; parts of one's own that do not fit."""
 
 import faulthandler
+import importlib
 import json
 import os
 import subprocess
@@ -23,16 +24,14 @@ from tfcsr.experiments.compare import execute
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import Method
 from tfcsr.models import MODELS
 
 
-@METHODS.add("counts-threads")
-class CountsThreads(Method):
-    """Says with how many threads it is trained."""
-
-    def begin_task(self, task):
-        self.learner.emit("threads", number=torch.get_num_threads())
+@pytest.fixture
+def counts_threads():
+    importlib.reload(importlib.import_module("tests.experiments.counts_threads"))
+    yield
+    METHODS.remove("counts-threads")
 
 
 @pytest.fixture(autouse=True)
@@ -58,13 +57,13 @@ def counted(specs, workers):
 QUICK = {"epochs": 1, "max_per_class": 2, "tasks": 2}
 
 
-def test_each_run_has_its_own_number_of_threads():
+def test_each_run_has_its_own_number_of_threads(counts_threads):
     specs = [make_spec(method="counts-threads", threads=n, seed=s, **QUICK) for s in (0, 1) for n in (1, 2)]
     assert counted(specs, workers=1) == {(n, s): {n} for n in (1, 2) for s in (0, 1)}
     assert torch.get_num_threads() == 1, "and afterwards it is as it was"
 
 
-def test_each_run_has_its_own_number_of_threads_in_processes():
+def test_each_run_has_its_own_number_of_threads_in_processes(counts_threads):
     specs = [make_spec(method="counts-threads", threads=n, seed=s, **QUICK) for n, s in ((2, 0), (1, 0), (2, 1))]
     assert counted(specs, workers=2) == {(2, 0): {2}, (1, 0): {1}, (2, 1): {2}}
 

@@ -349,7 +349,7 @@ def test_two_parts_with_an_option_of_the_same_name_are_refused(model):
         lambda shape, classes, alpha: nn.Sequential(nn.Flatten(), nn.Linear(16, classes)),
         (Option("alpha", float, 1.0, "the model's own"),),
     )
-    with pytest.raises(SpecError, match="model my-model has an option alpha, which this run has already"):
+    with pytest.raises(SpecError, match="model my-model has an option alpha, a name that is taken"):
         make_spec(method="derpp", model="my-model")
     assert make_spec(method="er", model="my-model", alpha=3).alpha == 3.0
 
@@ -359,7 +359,7 @@ def test_an_option_called_like_a_field_is_refused(register):
     class Mine(Method):
         options: ClassVar = (Option("lr", float, 0.5, "mine"),)
 
-    with pytest.raises(SpecError, match="method mine has an option lr, which this run has already"):
+    with pytest.raises(SpecError, match="method mine has an option lr, a name that is taken"):
         make_spec(method="mine")
 
 

@@ -98,7 +98,8 @@ def compare(
     if baseline not in names:
         raise SpecError(f"baseline {baseline!r} is not among the compared methods {', '.join(names)}")
     base = {"benchmark": benchmark} | spec_fields
-    specs = [on_this_machine(spec.replace(seed=seed), threads=1) for seed in numbers for spec in specs_of(names, base)]
+    of_methods = specs_of(names, base)
+    specs = [on_this_machine(spec.replace(seed=seed), threads=1) for seed in numbers for spec in of_methods]
     folder = Path(out) if out is not None else None
     if folder is not None:
         require_folder(folder)
@@ -223,7 +224,7 @@ def needed_plugins(specs: Iterable[RunSpec]) -> list[str] | None:
     """What a fresh process has to import to know all the names; None, and a warning, where it could not."""
     homes = {(registry, name, registry.home(name)) for spec in specs for registry, name in parts(spec)}
     needed = set()
-    for registry, name, home in homes:
+    for registry, name, home in sorted(homes, key=lambda entry: entry[1:]):
         if home.startswith(f"{registry.package}."):
             continue
         source = source_of(home)

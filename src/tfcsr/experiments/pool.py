@@ -83,6 +83,7 @@ def run_in_processes(
     lock = threading.Lock()
     open_workers: set[Worker] = set()
     raised: list[BaseException] = []
+    ended = threading.Event()
 
     def tell_in_turn(i: int, news: News) -> None:
         with lock:
@@ -102,6 +103,8 @@ def run_in_processes(
                 if worker is None or not worker.is_alive():
                     worker = Worker(specs[i].threads, plugins)
                     open_workers.add(worker)
+                    if ended.is_set():  # while this one was starting: nobody else will end it
+                        worker.process.kill()
                 outcome = worker.run(specs[i], functools.partial(tell_in_turn, i))
                 # One that was asked to stop before it could listen has failed, but not by itself.
                 if isinstance(outcome, Result) or stop.number is None:
@@ -126,12 +129,13 @@ def run_in_processes(
         if stop.number is not None:
             raise Interrupted(stop.number)
     except BaseException:  # a second Ctrl-C above all: what is complete stays, what is under way ends here
+        ended.set()
         with contextlib.suppress(queue.Empty):
             while True:
                 todo.get_nowait()
-        for worker in open_workers:
+        for worker in list(open_workers):
             worker.process.kill()
         raise
     finally:
-        for worker in open_workers:
+        for worker in list(open_workers):
             worker.close()
