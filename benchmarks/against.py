@@ -85,6 +85,31 @@ class Version:
         return float(answer)
 
 
+def starting(other: Path, repetitions: int) -> list[Row]:
+    """Seconds until a help text is there."""
+
+    def call(source: Path, *words: str) -> float:
+        command = [sys.executable, "-m", "tfcsr", *words]
+        env = os.environ | {"PYTHONPATH": str(source)}
+
+        def start() -> None:
+            subprocess.run(command, env=env, stdout=subprocess.DEVNULL, check=True)
+
+        return seconds(start)
+
+    rows: list[Row] = []
+    for words in (("--help",), ("run", "--help")):
+        subjects = {
+            "other": lambda words=words: call(other, *words),
+            "this": lambda words=words: call(ROOT / "src", *words),
+        }
+        found = interleaved(subjects, repetitions)
+        name = " ".join(("tfcsr", *words))
+        rows += [{"what": f"{name}, {which}: s", **summary(values)} for which, values in found.items()]
+        rows.append({"what": f"{name}: this / other", **ratio(found["this"], found["other"])})
+    return rows
+
+
 def main() -> None:
     if sys.argv[1:2] == ["--serve"]:
         serve()
@@ -99,7 +124,7 @@ def main() -> None:
         del sys.argv[place : place + 2]
     options = arguments(__doc__, repetitions=9)
     versions = {"other": Version(other, device), "this": Version(ROOT / "src", device)}
-    rows: list[Row] = []
+    rows: list[Row] = starting(other, options.repetitions) if device == "cpu" else []
     for method in SUBJECTS:
         subjects = {name: (lambda v=v, m=method: v.measure(m)) for name, v in versions.items()}
         interleaved(subjects, 1)
