@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Row, arguments, interleaved, ratio, seconds, show, summary
+from tfcsr import fingerprint
 from tfcsr.buffer.buffer import Buffer
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
@@ -94,6 +95,16 @@ def reservoir(repetitions: int) -> Row:
     return {"what": "1,000,000 examples into 10,000 slots: s", **summary([seconds(fill) for _ in range(repetitions)])}
 
 
+def fingerprints(repetitions: int) -> Row:
+    data = np.zeros(1 << 30, np.uint8)
+
+    def take() -> None:
+        fingerprint.of_arrays([data])
+
+    taken = [seconds(take) for _ in range(min(5, repetitions))]
+    return {"what": "the fingerprint of a gigabyte of data: s", **summary(taken)}
+
+
 def draws(repetitions: int) -> list[Row]:
     subjects, rows = {}, []
     for capacity in (1_000, 100_000):
@@ -123,7 +134,7 @@ def main() -> None:
     BENCHMARKS.add("many-tasks")(
         Benchmark(lambda data_dir: data, options.tasks, options.tasks, settings | {"buffer_capacity": 200})
     )
-    rows = [reservoir(options.repetitions), *draws(options.repetitions)]
+    rows = [reservoir(options.repetitions), fingerprints(options.repetitions), *draws(options.repetitions)]
     torch.set_num_threads(1)
     for method in METHODS.names():
         rows += many_tasks(method, data, options.repetitions)

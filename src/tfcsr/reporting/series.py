@@ -205,17 +205,17 @@ def _equal(one: Series, other: Series, name: str) -> bool:
     return bool(one.spec.get(name) == other.spec.get(name))
 
 
-def _other(one: Series, like: Sequence[Series], name: str) -> bool:
-    return any(other.origin.get(name) != one.origin.get(name) for other in like)
-
-
-def _short(value: Any) -> str:
-    """A few letters of a fingerprint, or of several."""
-    if value is None:
-        return "unknown"
-    if isinstance(value, dict):
-        return shown(" ".join(str(part)[:6] for part in value.values()), 40) or "ours"
-    return str(value)[:6]
+def _told_apart(one: Series, like: Sequence[Series], name: str) -> str:
+    """A few letters of what it comes from, where series of one spec differ in that."""
+    own, others = one.origin.get(name), [other.origin.get(name) for other in like]
+    if all(other == own for other in others):
+        return ""
+    letters = "unknown" if own is None else str(own)[:6]
+    if isinstance(own, dict):
+        known = [other if isinstance(other, dict) else {} for other in others]
+        parts = [str(value)[:6] for part, value in own.items() if any(other.get(part) != value for other in known)]
+        letters = " ".join(parts[:3])
+    return f", {ORIGINS[name]} {shown(letters)}"
 
 
 def _label(series: list[Series]) -> None:
@@ -242,7 +242,7 @@ def _label(series: list[Series]) -> None:
         one.colour, one.line = style(one.method, one.variant)
         one.label = _named(one, names)
         like = [other for other in same if other is not one and other.spec == one.spec]
-        one.label += "".join(f", {ORIGINS[o]} {_short(one.origin.get(o))}" for o in ORIGINS if _other(one, like, o))
+        one.label += "".join(_told_apart(one, like, name) for name in ORIGINS)
         if len(one.label) > READABLE:  # then what most have in common goes without saying
             one.label = _named(
                 one, [name for name in names if 2 * sum(_equal(o, one, name) for o in same) <= len(same)]
