@@ -1,7 +1,7 @@
 """Settings as values: what a spec field or a part's own option is called, which values it takes, and what it is for."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,8 +103,3 @@ def format_value(value: Any) -> str:
     if isinstance(value, tuple | list):
         return ",".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def own_values(options: "tuple[Option, ...]", values: Mapping[str, Any]) -> dict[str, Any]:
-    """Of many values those of these options: the keyword arguments of the part that declares them."""
-    return {option.name: values[option.name] for option in options}
