@@ -19,7 +19,7 @@ from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import SpecError
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import Method
-from tfcsr.options import UNSET, Option, format_value, own_values
+from tfcsr.options import UNSET, Option, format_value
 from tfcsr.recall.schedule import SCHEDULES
 from tfcsr.registry import Registry
 from tfcsr.spec import FIELDS, RunSpec, known_options
@@ -93,9 +93,7 @@ def test_choices_are_listed():
     assert Option("name", int, 1, "help").names() == []
 
 
-def test_own_values_and_how_they_are_written():
-    options = (Option("a", int, 1, ""), Option("b", int, 2, ""))
-    assert own_values(options, {"a": 3, "b": 4, "c": 5}) == {"a": 3, "b": 4}
+def test_how_values_are_written():
     assert [format_value(v) for v in (0.1, 3, (1, 2), [3], "x", None)] == ["0.1", "3", "1,2", "3", "x", "None"]
 
 
