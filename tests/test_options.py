@@ -372,3 +372,19 @@ def test_an_option_cannot_have_a_name_that_a_spec_needs():
             RunSpec(method="greedy")
     finally:
         METHODS.remove("greedy")
+
+
+@pytest.mark.parametrize(
+    ("registry", "entry", "message"),
+    [
+        (METHODS, type("Bare", (), {}), "method 'bare' has no loss: derive it from Method"),
+        (METHODS, type("Bare", (Method,), {"options": ("alpha",)}), "lists 'alpha' among its options: use Option"),
+        (SCHEDULES, type("Bare", (), {}), "schedule 'bare' has no start: derive it from Schedule"),
+        (BENCHMARKS, lambda data_dir: None, "benchmark 'bare' has no dataset: derive it from Benchmark"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_is_no_part_is_refused_where_it_is_registered(registry, entry, message):
+    with pytest.raises(SpecError, match=message):
+        registry.add("bare")(entry)
+    assert "bare" not in registry.names()

@@ -44,7 +44,7 @@ def load(source: str) -> None:
         raise _failed(source, error) from None
     except TfcsrError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _failed(source, error) from None
     _sources[source] = source
 
@@ -58,12 +58,13 @@ def _import_file(name: str, path: Path) -> None:
         found.loader.exec_module(module)
     except BaseException as error:
         del sys.modules[name]
-        if isinstance(error, TfcsrError) or not isinstance(error, Exception):
+        # A script that ends by itself is no plugin; Ctrl-C is no fault of it.
+        if isinstance(error, TfcsrError) or not isinstance(error, Exception | SystemExit):
             raise
         raise _failed(str(path), error) from None
 
 
-def _failed(source: str, error: Exception) -> SpecError:
+def _failed(source: str, error: BaseException) -> SpecError:
     """One line, with the place: whoever wrote the plugin needs it."""
     import traceback
 

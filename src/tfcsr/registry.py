@@ -26,8 +26,15 @@ Entry = TypeVar("Entry")
 class Registry(Generic[Entry]):
     """Entries of one kind by name, each imported only when it is asked for."""
 
-    def __init__(self, kind: str, package: str | None = None, beside: tuple[str, ...] = ("base",)) -> None:
+    def __init__(
+        self,
+        kind: str,
+        package: str | None = None,
+        beside: tuple[str, ...] = ("base",),
+        needs: tuple[str, ...] = (),
+    ) -> None:
         self.kind = kind
+        self.needs = needs  # what an entry must have to be one
         self.package = package
         self.beside = beside  # files of the package that are no entries
         self._added: dict[str, Entry] = {}
@@ -108,12 +115,23 @@ class Registry(Generic[Entry]):
         home = str(sys._getframe(1).f_globals.get("__name__", "__main__"))
 
         def register(entry: Entry) -> Entry:
+            self._require_whole(name, entry, options)
             self._added[name] = entry
             self._homes[name] = home
             self._options[name] = tuple(options)
             return entry
 
         return register
+
+    def _require_whole(self, name: str, entry: Entry, options: "Sequence[Option]") -> None:
+        """Refuse what is none of this kind where it is registered, and not when a run comes to it."""
+        from tfcsr.options import Option  # late: options know registries
+
+        if missing := [attribute for attribute in self.needs if not hasattr(entry, attribute)]:
+            raise SpecError(f"{self.kind} {name!r} has no {missing[0]}: derive it from {self.kind.capitalize()}")
+        for option in (*options, *getattr(entry, "options", ())):
+            if not isinstance(option, Option):
+                raise SpecError(f"{self.kind} {name!r} lists {option!r} among its options: use Option(name, ...)")
 
     def remove(self, name: str) -> None:
         """Forget what was added; one of our own files comes back when it is asked for again."""

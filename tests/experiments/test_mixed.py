@@ -24,6 +24,7 @@ from tfcsr.experiments.compare import execute
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.methods import METHODS
+from tfcsr.methods.base import Method
 from tfcsr.models import MODELS
 
 
@@ -256,3 +257,20 @@ def test_a_model_that_is_none(added):
 def test_a_benchmark_that_loads_no_dataset(added):
     added(BENCHMARKS, "nothing", Benchmark(load=lambda data_dir: None, classes=4, tasks=2))
     assert "Dataset" in refused(DataError, benchmark="nothing")
+
+
+@pytest.mark.parametrize(
+    ("given", "what"), [(lambda logits: None, "a NoneType"), (lambda logits: logits[:, 0], r"a tensor of \(\d+,\)")]
+)
+def test_a_loss_that_is_no_number_is_one_line(given, what):
+    METHODS.add("lossless")(type("Lossless", (Method,), {"loss": lambda self, batch, logits: given(logits)}))
+    try:
+        with pytest.raises(SpecError, match=f"the loss of lossless is {what}: it must be one number"):
+            tfcsr.run(make_spec(method="lossless", **QUICK))
+    finally:
+        METHODS.remove("lossless")
+
+
+def test_a_rise_longer_than_the_task_is_one_line():
+    with pytest.raises(SpecError, match="warmup_epochs 5 is more than the 1 epochs of a task"):
+        tfcsr.run(make_spec(method="er", warmup_epochs=5, **QUICK))

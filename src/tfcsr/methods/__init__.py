@@ -8,7 +8,9 @@ from tfcsr.registry import Registry
 if TYPE_CHECKING:
     from tfcsr.methods.base import Method
 
-METHODS: "Registry[type[Method]]" = Registry("method", __name__, beside=("base", "distance", "learner"))
+METHODS: "Registry[type[Method]]" = Registry(
+    "method", __name__, beside=("base", "distance", "learner"), needs=("loss", "check")
+)
 
 
 def preferred_baseline(names: Iterable[str]) -> str | None:

@@ -92,7 +92,7 @@ class Schedule(ABC):
         return cls(**values)
 
 
-SCHEDULES: Registry[type[Schedule]] = Registry("schedule")
+SCHEDULES: Registry[type[Schedule]] = Registry("schedule", needs=("start", "review"))
 
 
 @SCHEDULES.add("expanding")

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from tfcsr.data.tasks import Examples
+from tfcsr.errors import SpecError
 from tfcsr.methods.base import Batch, Method
 from tfcsr.methods.learner import Learner
 from tfcsr.training.batches import Batches, compose
@@ -58,6 +59,9 @@ class Step:
         self.optimizer.zero_grad()
         with self.learner.precision():
             loss = self.method.loss(Batch(x, y, new, stored), self.forward(self.learner.model, x))
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            what = f"a tensor of {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
+            raise SpecError(f"the loss of {self.learner.spec.method} is {what}: it must be one number, as a tensor")
         penalty = self.method.penalty()
         if penalty is not None:
             loss = loss + penalty

@@ -3,4 +3,4 @@
 from tfcsr.data.benchmarks.base import Benchmark as Benchmark
 from tfcsr.registry import Registry
 
-BENCHMARKS: Registry[Benchmark] = Registry("benchmark", __name__)
+BENCHMARKS: Registry[Benchmark] = Registry("benchmark", __name__, needs=("dataset", "tasks"))
