@@ -272,5 +272,5 @@ def test_a_loss_that_is_no_number_is_one_line(given, what):
 
 
 def test_a_rise_longer_than_the_task_is_one_line():
-    with pytest.raises(SpecError, match="warmup_epochs 5 is more than the 1 epochs of a task"):
+    with pytest.raises(SpecError, match=r"warmup_epochs 5 is more than a task's epochs \(1\): the rate"):
         tfcsr.run(make_spec(method="er", warmup_epochs=5, **QUICK))

@@ -65,8 +65,8 @@ class Training:
         self.method = self.learner.method = method(self.learner)
         if spec.warmup_epochs > self.method.epochs():
             raise SpecError(
-                f"warmup_epochs {spec.warmup_epochs:g} is more than the {self.method.epochs()} epochs of a task: the rate"
-                " would never reach lr"
+                f"warmup_epochs {spec.warmup_epochs:g} is more than a task's epochs ({self.method.epochs()}):"
+                " the rate would never reach lr"
             )
         self.steps = self._steps(shape)
         self.task_number = 1  # the task in hand, and the epochs it has had
