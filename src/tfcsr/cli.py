@@ -495,8 +495,8 @@ def _list(options: dict[str, Any]) -> None:
     if what not in registries:
         raise SpecError(f"cannot list {what!r}: use one of {', '.join((*LISTS, 'runs'))}")
     registry: Any = registries[what]
-    width = max(map(len, registry.names())) + 2
-    for name in registry.names():
+    width = max(map(len, registry.forms())) + 2
+    for name in registry.forms():
         print(f"{name:{width}}{registry.describe(name)}")
 
 

@@ -58,7 +58,7 @@ class Option:
         """The values it can take, where they can be listed."""
         if self.choices is None:
             return []
-        return self.choices.names() if isinstance(self.choices, Registry) else list(self.choices)
+        return self.choices.forms() if isinstance(self.choices, Registry) else list(self.choices)
 
     def checked(self, value: Any) -> Any:
         """The value as the option's type, within its bounds; text, as from a command line, is read first."""

@@ -2,7 +2,7 @@
 
 A file in a registry's package is an entry: `methods/tfcsr_spaced.py` is the method `tfcsr-spaced`. So adding one is
 adding a file, and names can be listed without importing torch. A user's own comes in with `METHODS.add("name")`, from a
-script or from a plugin.
+script or from a plugin. A family makes an entry of what its name is followed by: `folder:PATH` is a benchmark.
 """
 
 import ast
@@ -10,9 +10,9 @@ import functools
 import importlib
 import importlib.util
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from tfcsr import plugins
 from tfcsr.errors import SpecError
@@ -32,11 +32,13 @@ class Registry(Generic[Entry]):
         package: str | None = None,
         beside: tuple[str, ...] = ("base",),
         needs: tuple[str, ...] = (),
+        families: Mapping[str, str] | None = None,
     ) -> None:
         self.kind = kind
         self.needs = needs  # what an entry must have to be one
         self.package = package
         self.beside = beside  # files of the package that are no entries
+        self.families = dict(families or {})  # files that make an entry of what stands behind their name and a colon
         self._added: dict[str, Entry] = {}
         self._options: dict[str, tuple[Option, ...]] = {}
         self._homes: dict[str, str] = {}
@@ -53,8 +55,18 @@ class Registry(Generic[Entry]):
         return {path.stem.replace("_", "-"): path for path in folder.glob("[!_]*.py") if path.stem not in self.beside}
 
     def names(self) -> list[str]:
+        """Every entry that has a name of its own; a family's have none before somebody gives them one."""
         plugins.load_announced()
-        return sorted(self._files.keys() | self._added.keys())
+        return sorted((self._files.keys() | self._added.keys()) - self.families.keys())
+
+    def forms(self) -> list[str]:
+        """What can be asked for: the names, and how the entries of a family are written."""
+        return [*self.names(), *(f"{family}:{what}" for family, what in self.families.items())]
+
+    def family(self, name: str) -> str | None:
+        """The family of `family:rest`, if there is one."""
+        family, colon, rest = name.partition(":")
+        return family if colon and rest and family in self.families else None
 
     def ships(self, name: str) -> bool:
         """Whether it is one of ours, and has not been replaced by somebody else's of that name."""
@@ -62,6 +74,7 @@ class Registry(Generic[Entry]):
 
     def home(self, name: str) -> str:
         """The module that added it: importing that is what makes it known."""
+        name = self.family(name) or name
         if name in self._homes:
             return self._homes[name]
         self.require(name)
@@ -69,6 +82,7 @@ class Registry(Generic[Entry]):
 
     def describe(self, name: str) -> str:
         """The first line of the entry's docstring (of its file's, for one of ours: read, not imported)."""
+        name = self.family(name) or name
         if name in self._files and self.ships(name):
             text = ast.get_docstring(ast.parse(self._files[name].read_text(encoding="utf-8")))
         else:
@@ -77,6 +91,9 @@ class Registry(Generic[Entry]):
 
     def options(self, name: str) -> "tuple[Option, ...]":
         """The settings the entry declares: given to `add`, or its attribute `options`."""
+        if family := self.family(name):
+            self._member(family)
+            return self._options[family]
         if name not in self._added and name in self._files and self._has_none(self._files[name]):
             return ()
         entry = self.get(name)
@@ -95,14 +112,26 @@ class Registry(Generic[Entry]):
         return self._bare[path]
 
     def require(self, name: str) -> None:
-        if name not in self._added and name not in self._files and name not in self.names():
+        if self.family(name):
+            return
+        known = (name in self._added or name in self._files) and name not in self.families
+        if not known and name not in self.names():
             raise SpecError(
-                f"unknown {self.kind} {name!r}: use one of {', '.join(self.names())}, or give the plugin that has it"
+                f"unknown {self.kind} {name!r}: use one of {', '.join(self.forms())}, or give the plugin that has it"
                 " with --plugin"
             )
 
     def get(self, name: str) -> Entry:
         self.require(name)
+        if family := self.family(name):
+            # Made anew each time: what it stands for, a folder say, may have changed.
+            entry: Entry = self._member(family)(name.removeprefix(f"{family}:"))
+            self._require_whole(name, entry, ())
+            return entry
+        found: Entry = self._member(name)
+        return found
+
+    def _member(self, name: str) -> Any:
         if name not in self._added:
             importlib.import_module(f"{self.package}.{name.replace('-', '_')}")
         return self._added[name]
@@ -127,7 +156,8 @@ class Registry(Generic[Entry]):
         """Refuse what is none of this kind where it is registered, and not when a run comes to it."""
         from tfcsr.options import Option  # late: options know registries
 
-        if missing := [attribute for attribute in self.needs if not hasattr(entry, attribute)]:
+        needs = () if name in self.families else self.needs
+        if missing := [attribute for attribute in needs if not hasattr(entry, attribute)]:
             raise SpecError(f"{self.kind} {name!r} has no {missing[0]}: derive it from {self.kind.capitalize()}")
         for option in (*options, *getattr(entry, "options", ())):
             if not isinstance(option, Option):

@@ -395,7 +395,7 @@ def known_options() -> dict[str, list[str]]:
     """Every option that any known part has, with the parts that have it."""
     owners: dict[str, list[str]] = {name: ["every run"] for name in FIELDS}
     for registry in REGISTRIES:
-        for name in registry.names():
+        for name in registry.forms():
             for option in registry.options(name):
                 owners.setdefault(option.name, []).append(f"{registry.kind} {name}")
     return owners
