@@ -45,3 +45,31 @@ def test_an_entry_knows_which_module_added_it():
         MODELS.describe("tiny-bn")
         == "With batch normalisation, whose statistics and modes are what a careless probe would spoil."
     )
+
+
+def test_a_family_makes_entries_of_what_follows_its_name(tmp_path):
+    (tmp_path / "a").mkdir()
+    name = f"folder:{tmp_path}"
+    assert BENCHMARKS.families == {"folder": "PATH", "npz": "FILE"}
+    assert BENCHMARKS.family(name) == "folder"
+    assert BENCHMARKS.get(name).classes == 1
+    (tmp_path / "b").mkdir()
+    assert BENCHMARKS.get(name).classes == 2  # looked at anew
+    assert [option.name for option in BENCHMARKS.options(name)] == ["size", "skip_unreadable", "test_share"]
+    assert BENCHMARKS.ships(name)
+    assert BENCHMARKS.home(name) == "tfcsr.data.benchmarks.folder"
+
+
+def test_a_family_is_listed_by_its_form():
+    assert BENCHMARKS.forms()[-2:] == ["folder:PATH", "npz:FILE"]
+    assert not {"folder", "npz"} & {*BENCHMARKS.names()}
+    for form in ("folder:PATH", "npz:FILE"):
+        for name in ("folder", "npz"):
+            BENCHMARKS.remove(name)  # as before it was ever asked for
+        assert BENCHMARKS.describe(form).startswith("Images of your own")
+
+
+@pytest.mark.parametrize("name", ["folder", "folder:", "npz", "nope:PATH", "split-digits:x"])
+def test_a_family_needs_something_to_follow(name):
+    with pytest.raises(SpecError, match=r"unknown benchmark .*: use one of .*folder:PATH, npz:FILE"):
+        BENCHMARKS.get(name)

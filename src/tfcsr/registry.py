@@ -77,7 +77,8 @@ class Registry(Generic[Entry]):
         name = self.family(name) or name
         if name in self._homes:
             return self._homes[name]
-        self.require(name)
+        if name not in self.families:
+            self.require(name)
         return f"{self.package}.{name.replace('-', '_')}"
 
     def describe(self, name: str) -> str:

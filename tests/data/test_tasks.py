@@ -102,4 +102,4 @@ def test_normalised_by_channel():
     dataset = striped_dataset()
     x = torch.tensor([0, 51, 255], dtype=torch.uint8).reshape(3, 1, 1, 1)
     expected = torch.tensor([-0.8, 0.0, 3.2]).reshape(3, 1, 1, 1)
-    torch.testing.assert_close(Views(dataset, "cpu").normalised(x), expected)
+    torch.testing.assert_close(Views.of(dataset, "cpu").normalised(x), expected)

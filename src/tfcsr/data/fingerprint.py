@@ -13,6 +13,8 @@ from tfcsr.data.dataset import Dataset
 
 def of_dataset(dataset: Dataset) -> str:
     """Of every image, label and number that decides what is trained on; what classes are called does not."""
+    if dataset.fingerprint:
+        return dataset.fingerprint
     beside, files = _beside(dataset)
     if beside is not None:
         with contextlib.suppress(OSError, ValueError, AttributeError, RecursionError):

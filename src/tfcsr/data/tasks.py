@@ -1,5 +1,6 @@
 """A dataset cut into tasks, on the compute device."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,15 +12,28 @@ from tfcsr.errors import DataError
 from tfcsr.generators import derived_seed
 
 
+def _nothing() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Examples:
-    """Images as uint8 [N, C, H, W] and their labels."""
+    """Examples as they are stored, [N, ...], and their labels, which are on the compute device. The examples may lie
+    elsewhere, in host memory or in a file: then `release` gives back the memory that looking at them has taken.
+    """
 
     x: Tensor
     y: Tensor
+    release: Callable[[], None] = _nothing
+    in_file: bool = False
 
     def __len__(self) -> int:
         return len(self.y)
+
+    @property
+    def apart(self) -> bool:
+        """Whether a step cannot simply read them where they lie."""
+        return self.in_file or self.x.device != self.y.device
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
-"""How stored pixels become what a model sees: normalised and, in training, shifted and mirrored, a batch at once."""
+"""How stored examples become what a model sees: normalised and, in training, shifted and mirrored, a batch at once."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Generator, Tensor
@@ -13,21 +13,42 @@ PADDED_SHARE = 1 / 8
 
 
 class Views:
-    """Normalisation of one dataset, and crop-flip augmentation on its uint8 images."""
+    """How the examples of one source are normalised, by numbers in the units they are stored in: without any they go to
+    the model as they are, as token ids do. `transform` is a user's own: it gets the stored examples of each batch in
+    training, and what it returns is normalised.
+    """
 
-    def __init__(self, dataset: Dataset, device: torch.device | str) -> None:
+    def __init__(
+        self,
+        mean: Tensor | None,
+        std: Tensor | None,
+        device: torch.device | str,
+        transform: Callable[[Tensor], Tensor] | None = None,
+    ) -> None:
+        self.device = torch.device(device)
+        self.mean = None if mean is None else mean.to(device)
+        self.std = None if std is None else std.to(device)
+        self.transform = transform
+
+    @classmethod
+    def of(cls, dataset: Dataset, device: torch.device | str) -> "Views":
+        """A dataset's, per channel."""
+
         def per_channel(values: tuple[float, ...]) -> Tensor:
-            return (torch.tensor(values) * dataset.scale).reshape(1, -1, 1, 1).to(device)
+            return (torch.tensor(values) * dataset.scale).reshape(1, -1, 1, 1)
 
-        self.mean, self.std = per_channel(dataset.mean), per_channel(dataset.std)
+        return cls(per_channel(dataset.mean), per_channel(dataset.std), device)
 
     def normalised(self, x: Tensor) -> Tensor:
-        return normalise(x, self.mean, self.std)
+        return normalise(x.to(self.device), self.mean, self.std)
 
 
-def normalise(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+def normalise(x: Tensor, mean: Tensor | None, std: Tensor | None) -> Tensor:
+    if mean is None or std is None:
+        return x
+    seen = (x.float() - mean) / std
     # Channels last, like the models: convolutions and pooling are faster so, on a CPU by a third.
-    return ((x.float() - mean) / std).contiguous(memory_format=torch.channels_last)
+    return seen.contiguous(memory_format=torch.channels_last) if seen.ndim == 4 else seen
 
 
 def padding(shape: Sequence[int]) -> int:
@@ -36,6 +57,8 @@ def padding(shape: Sequence[int]) -> int:
 
 
 def require_croppable(shape: Sequence[int]) -> None:
+    if len(shape) != 3:
+        raise SpecError(f"augment crop-flip is for images [N, C, H, W], these examples are {tuple(shape)}: use none")
     if min(shape[-2:]) < 2:
         raise SpecError(
             f"augment crop-flip shifts images by a pixel or more: {shape[-2]}x{shape[-1]} pixels are too few, 2x2 is"

@@ -3,4 +3,6 @@
 from tfcsr.data.benchmarks.base import Benchmark as Benchmark
 from tfcsr.registry import Registry
 
-BENCHMARKS: Registry[Benchmark] = Registry("benchmark", __name__, needs=("dataset", "tasks"))
+BENCHMARKS: Registry[Benchmark] = Registry(
+    "benchmark", __name__, needs=("dataset", "tasks"), families={"folder": "PATH", "npz": "FILE"}
+)
