@@ -10,4 +10,6 @@ from tfcsr.registry import Registry
 if TYPE_CHECKING:
     from torch import nn
 
-MODELS: "Registry[Callable[..., nn.Module]]" = Registry("model", __name__, beside=("predict", "head"))
+MODELS: "Registry[Callable[..., nn.Module]]" = Registry(
+    "model", __name__, beside=("predict", "head", "export"), families={"timm": "NAME"}
+)
