@@ -263,3 +263,33 @@ def test_a_second_look_at_many_runs_reads_no_file(whole, tmp_path, monkeypatch):
     monkeypatch.setattr("tfcsr.experiments.reading._Tail.look", None)
     assert not results.look()
     assert len(results.runs) == 100
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        (["t-shirt", "\u202e"], ["t-shirt", "\u202e"]),
+        ([], []),
+        (None, []),
+        ("ab", []),
+        (["a", 3], []),
+        ({"0": "a"}, []),
+    ],
+)
+def test_names_of_classes_are_taken_where_they_are_names(begun, said, read):
+    started = {"event": "run_started", "time": 0, "tasks": [[0], [1]], "class_names": said}
+    (begun / "events.jsonl").write_text(json.dumps(started) + "\n")
+    run = looked(begun)
+    assert (run.class_names, run.classes, run.history.unread) == (read, [[0], [1]], 0)
+
+
+def test_names_of_classes_are_those_of_the_result(whole, tmp_path):
+    folder = Path(shutil.copytree(whole, tmp_path / "named"))
+    values = json.loads((whole / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps(values | {"class_names": list("abcdef")}))
+    assert looked(folder).class_names == list("abcdef")
+    values.pop("class_names", None)  # one from before
+    (folder / "result.json").write_text(json.dumps(values))
+    assert looked(folder).class_names == []
+    (folder / "result.json").write_text(json.dumps(values | {"class_names": "abc"}))
+    assert "class_names is 'abc'" in looked(folder).words

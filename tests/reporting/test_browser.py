@@ -237,6 +237,22 @@ def test_hostile_names_stay_text(visit, copy):
     assert page.locator("#chart-final a, #chart-final image").count() == 0
 
 
+def test_classes_have_their_names(visit, copy):
+    names = [HOSTILE, "t-shirt", "t-shirt", "<b>x</b>", "a" * 30 + "1", "a" * 30 + "2"]
+    for file in copy.glob("*/result.json"):
+        change(file, class_names=names)
+    page = visit(write_report(copy))
+    ticks = list(filter(None, page.locator("#chart-retention .ytick").all_text_contents()))
+    assert {"t-shirt (class 1)", "t-shirt (class 2)", "<b>x</b>"} <= set(ticks)
+    assert len(set(ticks)) == 6
+    cells = page.locator("#table-retention tbody th").all_text_contents()
+    assert {"t-shirt (class 1)", "<b>x</b>", names[4]} <= set(cells)
+    page.select_option("#timeline-part", "per_class")
+    assert "<b>x</b>" in page.locator("#table-timeline thead").text_content()
+    assert "<b>x</b>" in page.locator("#chart-timeline .y2tick").all_text_contents()
+    assert page.locator("#chart-retention b, main img, main script").count() == 0
+
+
 def test_several_benchmarks_are_chosen_between(visit, copy, made_up):
     shutil.copytree(made_up(15), copy, dirs_exist_ok=True)
     page = visit(write_report(copy))

@@ -2,7 +2,7 @@ import pytest
 
 import tfcsr
 from tests.conftest import make_spec
-from tests.reporting.conftest import overview
+from tests.reporting.conftest import change, overview
 from tfcsr.cli import main
 from tfcsr.experiments.statistics import estimate
 from tfcsr.reporting.figures import FIGURES, FORMATS, plot
@@ -106,3 +106,12 @@ def test_mixtures_are_drawn_series_by_series(made_up, tmp_path):
         text = plot(made_up(75), name, out=tmp_path / "x.svg").read_text()
         if name in ("curves", "final"):
             assert "tfcsr, buffer_capacity 500" in text
+
+
+def test_classes_have_their_names(copy, tmp_path):
+    names = ["t-shirt", "$x^2$", "tr\u202eouser", "y" * 100, "鞋", "bag"]
+    for file in copy.glob("*/result.json"):
+        change(file, class_names=names)
+    text = plot(copy, "retention", out=tmp_path / "x.svg").read_text()
+    for name in ("t-shirt", "$x^2$", r"tr\u202eouser", "y" * 23 + "…", "4", "bag"):  # the font has no such letter
+        assert f">{name}</text>" in text, name

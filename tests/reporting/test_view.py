@@ -13,7 +13,7 @@ from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import estimate, paired_difference
 from tfcsr.files import locked
 from tfcsr.reporting.report import ROOM
-from tfcsr.reporting.view import document, thinned
+from tfcsr.reporting.view import class_names, document, thinned
 
 
 def shown(folder, **options):
@@ -268,3 +268,64 @@ def test_folders_can_be_mixed(copy, made_up):
     shutil.copytree(made_up(75), copy, dirs_exist_ok=True)
     view = shown(copy)
     assert [(group["name"], len(group["series"])) for group in view["groups"]] == [("split-cifar100", 13), ("tiny", 5)]
+
+
+NAMES = ["t-shirt", "trouser", "bag", "bag", "", "x" * 10_000]
+
+
+def name_classes(folder, names=NAMES):
+    for file in folder.glob("*/result.json"):
+        change(file, class_names=names)
+
+
+def test_classes_have_their_names(copy):
+    name_classes(copy)
+    (group,) = shown(copy)["groups"]
+    called = {"0": "t-shirt", "1": "trouser", "2": "bag (class 2)", "3": "bag (class 3)", "5": "x" * 39 + "…"}
+    assert group["names"] == [called]  # once for all, and none for what has none
+    assert [one["retention"]["names"] for one in group["series"]] == [0] * 5
+    assert [line["names"] for line in group["timelines"]] == [0] * 2
+    assert set(group["series"][0]["retention"]["classes"]) == set(range(6))
+
+
+def test_names_of_a_run_under_way_are_in_its_events(copy):
+    folder = one_run(copy)
+    (folder / "result.json").unlink()
+    lines = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    lines[0] |= {"class_names": NAMES}
+    (folder / "events.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (group,) = shown(copy)["groups"]
+    (line,) = (line for line in group["timelines"] if line["state"] == "stopped")
+    assert group["names"][line["names"]]["1"] == "trouser"
+
+
+@pytest.mark.parametrize("names", [[], list("012345"), ["0"]])
+def test_names_that_are_numbers_say_nothing(copy, names):
+    name_classes(copy, names)
+    (group,) = shown(copy)["groups"]
+    assert group["names"] == []
+    assert [one["retention"]["names"] for one in group["series"]] == [None] * 5
+
+
+def test_names_that_are_other_numbers_are_called_classes():
+    assert class_names(["0", "1", "10", "2"]) == {0: "class 0", 1: "class 1", 2: "class 10", 3: "class 2"}
+    assert class_names(["0", "1", "x"]) == {0: "0", 1: "1", 2: "x"}
+
+
+def test_runs_with_other_names_keep_them_apart(copy):
+    name_classes(copy)
+    for seed in (0, 1):
+        change(one_run(copy, "joint", seed) / "result.json", class_names=list("uvwxyz"))
+    view = shown(copy)
+    places = {one["label"]: one["retention"]["names"] for one in view["groups"][0]["series"]}
+    assert view["groups"][0]["names"][places["joint"]]["0"] == "u"
+    assert view["groups"][0]["names"][places["tfcsr"]]["0"] == "t-shirt"
+
+
+def test_no_name_of_a_class_can_be_taken_for_html(copy):
+    name_classes(copy, [HOSTILE, "\u202egab", "\ud800", *"abc"])
+    results = Results(copy)
+    results.look()
+    text = document(results)
+    assert not re.search("[<>&\u2028\u2029\u202e]", text)
+    assert json.loads(text)["groups"][0]["names"][0]["1"] == r"\u202egab"

@@ -36,6 +36,7 @@ class History:
     """What a run's events have told so far."""
 
     classes: list[list[int]] = field(default_factory=list)  # of each task
+    class_names: list[str] = field(default_factory=list)  # by label; empty where nothing says them
     accuracies: list[float] = field(default_factory=list)  # over all classes seen, after each task
     matrix: list[list[float]] = field(default_factory=list)
     epochs_per_task: list[int] = field(default_factory=list)
@@ -60,6 +61,9 @@ class History:
 
     def _started(self, event: dict[str, Any]) -> None:
         self.classes = [[_whole(label, 0) for label in classes] for classes in event["tasks"]][:MOST_TASKS]
+        names = event.get("class_names")
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):  # else numbers will do
+            self.class_names = names[:MOST_TASKS]
 
     def _task_started(self, event: dict[str, Any]) -> None:
         self.task, self.epoch, self._last = _whole(event["task"]), 0, _number(event["time"])
@@ -247,6 +251,11 @@ class Run:
     @property
     def classes(self) -> list[list[int]]:
         return self.result.classes_per_task if self.result else self._tail.history.classes
+
+    @property
+    def class_names(self) -> list[str]:
+        """By label; empty where nothing says them."""
+        return self.result.class_names if self.result else self._tail.history.class_names
 
     @property
     def collapsed(self) -> int | None:

@@ -10,7 +10,7 @@ from tfcsr.errors import OutputError
 from tfcsr.metrics import backward_transfer, forgetting, forward_transfer, pooled_accuracy
 
 if TYPE_CHECKING:  # results are read and listed without waiting for torch
-    from tfcsr.training.loop import Training
+    from tfcsr.experiments.training import Training
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ class Result:
     environment: dict[str, Any]
     # Since 0.2.0: what is added here has a default, which a result from before gets.
     origin: dict[str, Any] = field(default_factory=dict)
+    class_names: list[str] = field(default_factory=list)  # by label; empty where nobody said them
 
     @classmethod
     def of(cls, training: "Training", environment: dict[str, Any], origin: dict[str, Any]) -> Self:
@@ -72,6 +73,7 @@ class Result:
             spec=training.spec.to_dict(),
             environment=environment,
             origin=origin,
+            class_names=list(training.class_names),
         )
 
     def to_dict(self) -> dict[str, Any]:

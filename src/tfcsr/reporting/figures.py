@@ -10,6 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
 from matplotlib.ticker import MaxNLocator
 
 from tfcsr.errors import OutputError, SpecError, printable
@@ -18,6 +19,7 @@ from tfcsr.experiments.result import Result, is_kind
 from tfcsr.experiments.statistics import Estimate, estimate
 from tfcsr.files import PART, sync_folder, writing
 from tfcsr.reporting.series import Group, Series, example, grouped
+from tfcsr.reporting.view import class_names
 
 FORMATS = ("png", "svg", "pdf")
 # Text stays text in what is written; the same results give the same bytes.
@@ -34,6 +36,7 @@ STYLE: Any = {
 }
 WIDTH, HEIGHT = 5.2, 3.8  # inches, of one picture
 MARKS = "osD^vPX*"
+LONGEST_TICK = 24
 
 
 def _plain(name: str) -> str:
@@ -140,6 +143,7 @@ def retention(axes: Axes, group: Group) -> None:
     one = example(group.series)
     results = list(one.results().values())
     arrived = [(label, task) for task, classes in enumerate(results[0].classes_per_task) for label in classes]
+    arrived = [(label, task) for label, task in arrived if 0 <= label < len(results[0].class_accuracy[0])]
     same = [r for r in results if r.classes_per_task == results[0].classes_per_task]
     rows = [
         [
@@ -147,13 +151,21 @@ def retention(axes: Axes, group: Group) -> None:
             for i in range(group.tasks)
         ]
         for label, task in arrived
-        if 0 <= label < len(results[0].class_accuracy[0])
     ]
     _heat(axes, rows)
     axes.set(xlabel="after task", ylabel="class, by arrival")
     if len(arrived) <= 30:
-        axes.set_yticks(range(len(rows)), [str(label) for label, _ in arrived[: len(rows)]])
+        called = class_names(next((r.class_names for r in same if r.class_names), []))
+        axes.set_yticks(range(len(rows)), [_tick(called.get(label, ""), str(label)) for label, _ in arrived])
     _title(axes, f"{one.label} on {group.name}")
+
+
+def _tick(name: str, number: str) -> str:
+    """A name on an axis; the number where there is none, or the font has no letters for it."""
+    font = get_font(findfont(FontProperties()))
+    if not name or not all(map(font.get_char_index, map(ord, name))):
+        return number
+    return _plain(name if len(name) <= LONGEST_TICK else f"{name[: LONGEST_TICK - 1]}…")
 
 
 def _heat(axes: Axes, values: Sequence[Sequence[float]]) -> None:

@@ -112,6 +112,58 @@ class RunDisplay:
         return " · ".join(parts)
 
 
+class LearnDisplay:
+    """One call of `learn` on a terminal: images packed, then epochs, time left, last recall. It leaves nothing there."""
+
+    def __init__(self, *, shown: bool) -> None:
+        self.console = Console(stderr=True)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[detail]}"))
+        self.progress = Progress(*columns, console=self.console, transient=True, disable=not shown)
+        self.bar: TaskID | None = None
+        self.started = 0.0
+        self.before = 0.0  # what had been done before a learn was resumed
+        self.recall: float | None = None
+
+    def __enter__(self) -> Self:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def packing(self, done: int, total: int) -> None:
+        self._show("packing images", done / max(1, total), f"{done} of {total}")
+        if done >= total:
+            self._next()
+
+    def __call__(self, event: Event) -> None:
+        if event["event"] == "probe":
+            self.recall = event["recall"]
+        if event["event"] != "step":
+            return
+        epoch, epochs = event["epoch"], event["epochs"]
+        share = (epoch - 1 + event["step"] / event["steps"]) / epochs
+        if self.started == 0:
+            self.started, self.before = time.monotonic(), share
+        parts = [f"epoch {epoch} of {epochs}"]
+        spent = time.monotonic() - self.started
+        if spent > 1 and share > self.before:
+            parts.append(f"{clock(spent * (1 - share) / (share - self.before))} left")
+        if self.recall is not None:
+            parts.append(f"recall {self.recall:.1f} %")
+        self._show("learning", share, " · ".join(parts))
+
+    def _show(self, what: str, share: float, detail: str) -> None:
+        if self.bar is None:
+            self.bar = self.progress.add_task(what, total=1.0, detail=detail)
+        self.progress.update(self.bar, completed=share, detail=detail)
+
+    def _next(self) -> None:
+        if self.bar is not None:
+            self.progress.remove_task(self.bar)
+            self.bar = None
+
+
 class ComparisonDisplay:
     """A grid: a bar for the whole, and one for each run under way."""
 

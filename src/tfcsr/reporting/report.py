@@ -8,8 +8,10 @@ from importlib.resources import files
 from pathlib import Path
 
 from tfcsr.errors import OutputError
+from tfcsr.experiments.history import HISTORY, history
 from tfcsr.experiments.reading import Results
 from tfcsr.files import sync_folder, write_bytes, writing
+from tfcsr.reporting import learner_page
 from tfcsr.reporting.view import document
 
 LARGEST = 6_000_000  # bytes; nearly five of them are Plotly
@@ -19,14 +21,19 @@ SCRIPTS = ("draw.js", "charts.js", "timeline.js", "page.js")  # one script, in t
 
 def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     """Write the report of a results folder, by default into it, and say where it is."""
+    if (Path(folder) / HISTORY).exists():
+        return _write(learner_page.render(history(Path(folder))), folder, out)
     results = Results(folder)
     results.look()
     if not results.runs:
         raise OutputError(f"{folder} holds no run: give the folder of a run, or of a comparison")
+    return _write(render(document(results, room=ROOM)), folder, out)
+
+
+def _write(page: bytes, folder: str | Path, out: str | Path | None) -> Path:
     path = Path(out) if out is not None else Path(folder) / "report.html"
     if path.is_dir():
         raise OutputError(f"{path} is a folder: give a file as --out")
-    page = render(document(results, room=ROOM))
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
     write_bytes(path, page)

@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,8 @@ from tfcsr.experiments.reading import Probe, Results, Run
 from tfcsr.experiments.statistics import Estimate, optional_estimate
 from tfcsr.reporting.series import COSTS, Group, Series, example, grouped, shown
 from tfcsr.reporting.words import counted, rough_time, summary
+
+LONGEST_NAME = 40  # of a class: a hundred of them stand in a column
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,46 @@ class _Budget:
         self.probes, self.cells = limits.probes, limits.cells
 
 
+def class_names(names: Sequence[str]) -> dict[int, str]:
+    """What each class is called, by its label. Nothing where names only repeat the labels; a name of two gets them."""
+    if all(name == str(label) for label, name in enumerate(names)):
+        return {}
+    # A number alone would be taken for a count.
+    kind = "class " if all(name.isdecimal() for name in names) else ""
+    called = {label: kind + text for label, name in enumerate(names) if (text := shown(name, LONGEST_NAME).strip())}
+    times = Counter(called.values())
+    return {label: text if times[text] == 1 else f"{text} (class {label})" for label, text in called.items()}
+
+
+class _Names:
+    """The names of classes, once for all series that have the same."""
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, ...], int] = {}
+        self._called: list[dict[int, str]] = []
+        self._used: list[set[int]] = []
+
+    def of(self, names: Sequence[str], labels: Sequence[int]) -> int | None:
+        """Where they stand; None where numbers are all there is."""
+        key = tuple(names)
+        if key not in self._places:
+            called = class_names(names)
+            if not called:
+                return None
+            self._places[key] = len(self._called)
+            self._called.append(called)
+            self._used.append(set())
+        place = self._places[key]
+        self._used[place].update(labels)
+        return place
+
+    def said(self) -> list[dict[int, str]]:
+        return [
+            {label: called[label] for label in sorted(used) if label in called}
+            for called, used in zip(self._called, self._used, strict=True)
+        ]
+
+
 def _headline(counts: dict[str, int], rows: list[dict[str, Any]]) -> str:
     if not counts:
         return "No run yet: this page waits for the first."
@@ -131,7 +174,8 @@ def _group(group: Group, limits: Limits, budget: _Budget, left_out: _Left) -> di
     drawn = group.series[: limits.series]
     places = {id(one): i for i, one in enumerate(drawn)}
     front = {cost: _front(drawn, cost) for cost in COSTS}
-    series = [_series(one, group.tasks, limits, left_out) for one in drawn]
+    names = _Names()
+    series = [_series(one, group.tasks, limits, names, left_out) for one in drawn]
     shown_first = example(drawn)
     for i, (one, values) in enumerate(zip(drawn, series, strict=True)):
         values["against"] = places.get(id(one.against)) if one.against else None
@@ -145,7 +189,7 @@ def _group(group: Group, limits: Limits, budget: _Budget, left_out: _Left) -> di
     timelines = [
         line
         for rank, i, run in runs
-        if (line := _timeline(run, i, drawn[i].label, limits, budget, left_out)) is not None
+        if (line := _timeline(run, i, drawn[i].label, limits, budget, names, left_out)) is not None
     ]
     timelines.sort(key=lambda line: (not series[line["series"]]["example"], line["series"], str(line["seed"])))
     return {
@@ -154,10 +198,11 @@ def _group(group: Group, limits: Limits, budget: _Budget, left_out: _Left) -> di
         "summary": summary(group),
         "series": series,
         "timelines": timelines,
+        "names": names.said(),
     }
 
 
-def _series(one: Series, tasks: int, limits: Limits, left_out: _Left) -> dict[str, Any]:
+def _series(one: Series, tasks: int, limits: Limits, names: _Names, left_out: _Left) -> dict[str, Any]:
     accuracy, difference, forgetting = one.accuracy(), one.difference(), one.forgetting()
     columns = thinned(tasks, limits.tasks)
     if len(columns) < tasks:
@@ -179,7 +224,7 @@ def _series(one: Series, tasks: int, limits: Limits, left_out: _Left) -> dict[st
         "columns": [i + 1 for i in columns],
         "curve": [_estimate(point) for point in curve],
         "matrix": _matrix(one, columns),
-        "retention": _retention(one, columns, limits, left_out),
+        "retention": _retention(one, columns, limits, names, left_out),
         "cost": {cost: _round(value) if (value := one.cost(cost)) is not None else None for cost in COSTS},
         "upper_bound": one.upper_bound,
         "spec": {shown(k): shown(v) for k, v in one.spec.items() if k not in ("seed", "out", "data_dir")},
@@ -198,7 +243,9 @@ def _matrix(one: Series, columns: Sequence[int]) -> list[list[float | None]]:
     return rows
 
 
-def _retention(one: Series, columns: Sequence[int], limits: Limits, left_out: _Left) -> dict[str, Any] | None:
+def _retention(
+    one: Series, columns: Sequence[int], limits: Limits, names: _Names, left_out: _Left
+) -> dict[str, Any] | None:
     """The mean over seeds of each class's accuracy after each task, from the task that brought it on."""
     results = [result for result in one.results().values() if result.classes_per_task]
     if not results:
@@ -213,6 +260,7 @@ def _retention(one: Series, columns: Sequence[int], limits: Limits, left_out: _L
         left_out.add(f"of {len(arrived)} classes {len(chosen)} are drawn")
     return {
         "classes": [label for label, _ in chosen],
+        "names": names.of(next((r.class_names for r in results if r.class_names), []), [label for label, _ in chosen]),
         "tasks": [task + 1 for _, task in chosen],
         "rows": [
             [_mean([r.class_accuracy[i][label] for r in results], 0) if i >= task else None for i in columns]
@@ -236,7 +284,7 @@ def _front(drawn: Sequence[Series], cost: str) -> set[int]:
 
 
 def _timeline(
-    run: Run, series: int, label: str, limits: Limits, budget: _Budget, left_out: _Left
+    run: Run, series: int, label: str, limits: Limits, budget: _Budget, names: _Names, left_out: _Left
 ) -> dict[str, Any] | None:
     """When each probe fired, what it found, and the gap it chose; with what it found of each task and class."""
     count = len(run.result.probes if run.result is not None else run.history.probes)
@@ -279,6 +327,7 @@ def _timeline(
             budget.cells -= len(labels) * len(probes)
             line["per_class"] = _found(probes, [[c] for c in labels])
             line["per_class_names"] = labels
+            line["names"] = names.of(run.class_names, labels)
         else:
             left_out.add("what the probes found of each class is shown for the first seeds only")
     return line

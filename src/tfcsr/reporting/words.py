@@ -9,8 +9,8 @@ from tfcsr.reporting.series import Group, Series
 MOST_SAID = 12
 
 
-def counted(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+def counted(number: int, thing: str, things: str = "") -> str:
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {things or thing + 's'}"
 
 
 def rough_time(seconds: float) -> str:

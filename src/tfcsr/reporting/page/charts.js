@@ -287,25 +287,39 @@ function matrix() {
   );
 }
 
+// What a class is called: its name where the document has one, else its number.
+const called = (place, label) =>
+  (place !== null && place !== undefined && group().names[place][label]) || `class ${label}`;
+// On an axis names are short, and each still is one of its own.
+const on_axis = (names) => {
+  const seen = new Set();
+  return names.map((name) => {
+    let tick = text(short(name, narrow() ? 14 : 28));
+    for (let i = 2; seen.has(tick); i++) tick = text(short(name, narrow() ? 11 : 25)) + ` ${i}`;
+    seen.add(tick);
+    return tick;
+  });
+};
+
 function retention() {
   const one = pick("retention-series", "kept", (each) => each.retention !== null);
   $("retention").hidden = !one;
   if (!one) return;
   const { classes, tasks, rows: z } = one.retention;
-  const names = classes.map((label) => `class ${label}`);
+  const names = classes.map((label) => called(one.retention.names, label));
   const after = one.columns.map((task) => `task ${task}`);
   const ticks = narrow() && after.length <= 12 ? { tickvals: after, ticktext: one.columns.map(String) } : {};
   const fell = classes
-    .map((label, i) => {
+    .map((_, i) => {
       const known = z[i].filter((value) => value !== null);
-      return [label, tasks[i], Math.max(...known), known[known.length - 1]];
+      return [names[i], tasks[i], Math.max(...known), known[known.length - 1]];
     })
     .filter((entry) => entry[2] - entry[3] >= 1)
     .sort((a, b) => b[2] - b[3] - (a[2] - a[3]));
   $("retention-words").textContent = fell.length
     ? `Most forgotten: ${fell
         .slice(0, 3)
-        .map(([label, task, best, end]) => `class ${label} of task ${task} (${best} % at best, ${end} % at the end)`)
+        .map(([name, task, best, end]) => `${name} of task ${task} (${best} % at best, ${end} % at the end)`)
         .join(", ")}.`
     : "No class lost a point.";
   draw(
@@ -315,10 +329,10 @@ function retention() {
       heat(
         z,
         after,
-        names,
+        on_axis(names),
         z.map((row, i) =>
           row.map((value, j) =>
-            value === null ? "" : `class ${classes[i]} (task ${tasks[i]})<br>after ${after[j]}: ${value} %`,
+            value === null ? "" : `${text(names[i])} (task ${tasks[i]})<br>after ${after[j]}: ${value} %`,
           ),
         ),
         { ygap: classes.length > 40 ? 0 : 1 },
@@ -334,7 +348,7 @@ function retention() {
     "table-retention",
     `Accuracy (%) of ${one.label} on each class after each task`,
     ["class", "its task", ...after],
-    classes.map((label, i) => [String(label), tasks[i], ...z[i]]),
+    classes.map((label, i) => [one.retention.names === null ? String(label) : names[i], tasks[i], ...z[i]]),
   );
 }
 

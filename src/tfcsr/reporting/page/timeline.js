@@ -28,14 +28,15 @@ function timeline() {
   $("timeline-words").textContent =
     `${one.name}: ${one.probes.length} probes, ${passed} passed, ${one.probes.length - passed} failed${so_far}.`;
   const few = one.epochs.length <= (narrow() ? 6 : 14);
-  const names = one[chosen.part + "_names"] || [];
+  const names = (one[chosen.part + "_names"] || []).map((value) =>
+    chosen.part === "per_task" ? `task ${value}` : called(one.names, value),
+  );
   const found = one[chosen.part] || [];
-  const kind = chosen.part === "per_task" ? "task" : "class";
   const notes = one.probes.map(([, task, epoch, recall, ok, next], i) => {
     const each =
       found.length <= 12
         ? found
-            .map((row, j) => (row[i] === null ? "" : `${kind} ${names[j]}: ${row[i]} %`))
+            .map((row, j) => (row[i] === null ? "" : `${text(names[j])}: ${row[i]} %`))
             .filter(Boolean)
             .join("<br>")
         : "";
@@ -127,7 +128,7 @@ function timeline() {
     row.map((value, i) =>
       value === null
         ? ""
-        : `${kind} ${names[j]}: ${value} %<br>task ${one.probes[i][1]}, after epoch ${one.probes[i][2]}`,
+        : `${text(names[j])}: ${value} %<br>task ${one.probes[i][1]}, after epoch ${one.probes[i][2]}`,
     ),
   );
   const has = found.length > 0;
@@ -136,7 +137,7 @@ function timeline() {
         heat(
           found,
           edges,
-          names.map((value) => `${kind} ${value}`),
+          on_axis(names),
           words,
           {
             yaxis: "y2",
@@ -184,7 +185,7 @@ function timeline() {
       "passed",
       "next due",
       "gap",
-      ...(found.length <= 20 ? names.map((value) => `${kind} ${value}`) : []),
+      ...(found.length <= 20 ? names : []),
     ],
     one.probes.map(([, task, epoch, recall, ok, next], i) => [
       task,
