@@ -20,8 +20,9 @@ from tfcsr.data import sources
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
 from tfcsr.experiments.machine import cores, keep_freed_memory, on_this_machine
+from tfcsr.experiments.training import Training
 from tfcsr.spec import RunSpec
-from tfcsr.training.loop import Training, build_model
+from tfcsr.training.loop import build_model
 
 STEPS = 60
 

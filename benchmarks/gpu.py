@@ -14,10 +14,10 @@ from benchmarks.measure import Row, arguments, interleaved, ratio, refuse, secon
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
 from tfcsr.experiments.machine import on_this_machine, settings
+from tfcsr.experiments.training import Training
 from tfcsr.spec import RunSpec
 from tfcsr.training import loop
 from tfcsr.training.batches import compose, plan_epoch
-from tfcsr.training.loop import Training
 
 
 def random_cifar(data_dir: str | None) -> Dataset:
@@ -82,9 +82,10 @@ class EagerLoop:
         training = self.ours.training
         data, buffer, views = training.steps.data, training.learner.buffer, training.learner.views
         for i in range(50):
-            new, replay, *crops = (None if t is None else t[i] for t in self.ours.batches.positions())
+            new, replay, new_crops, old_crops = (None if t is None else t[i] for t in self.ours.batches.positions())
             assert new is not None
             assert replay is not None
+            crops = new_crops, old_crops
             x, y = compose(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, new, replay, *crops)
             self.optimizer.zero_grad()
             loss = cross_entropy(self.model(x.contiguous()), y)

@@ -15,11 +15,11 @@ from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
 from tfcsr.data.tasks import Examples
 from tfcsr.experiments.machine import on_this_machine
+from tfcsr.experiments.training import Training
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import Mix
 from tfcsr.spec import RunSpec
 from tfcsr.training.batches import plan_epoch
-from tfcsr.training.loop import Training
 
 STEPS = 100
 EARLY = 20  # the task whose step the last one's is held against

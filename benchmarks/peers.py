@@ -12,8 +12,9 @@ from tfcsr.data import mnist
 from tfcsr.data.tasks import Task
 from tfcsr.errors import DataError
 from tfcsr.experiments.machine import cores, on_this_machine
+from tfcsr.experiments.training import Training
 from tfcsr.spec import RunSpec
-from tfcsr.training.loop import Training, build_model
+from tfcsr.training.loop import build_model
 
 # Beside a CPU build of torch, torchvision's compiled operators are missing, and its import stumbles over two of them.
 _library = torch.library.Library("torchvision", "DEF")

@@ -6,7 +6,7 @@ import weakref
 import tfcsr
 from tests.conftest import make_spec
 from tests.nightly.load import grid, listing, long_sequence, looking
-from tfcsr.training.loop import Training
+from tfcsr.experiments.training import Training
 
 
 def test_a_grid_uses_no_more_at_its_end_than_at_its_start_and_its_table_is_right(tmp_path):

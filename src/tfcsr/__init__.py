@@ -1,5 +1,7 @@
 """Continual learning by replay and spaced recall.
 
+    learner = tfcsr.Learner(method="tfcsr", buffer_capacity=500)
+    learner.learn("week1/")
     result = tfcsr.run(tfcsr.RunSpec(benchmark="split-digits", method="tfcsr"))
     comparison = tfcsr.compare(methods=["er", "tfcsr"], seeds=5)
 
@@ -20,19 +22,21 @@ if TYPE_CHECKING:
     from tfcsr.experiments.result import Result as Result
     from tfcsr.experiments.run import resume as resume
     from tfcsr.experiments.run import run as run
+    from tfcsr.learner import Learner as Learner
     from tfcsr.methods import METHODS as METHODS
     from tfcsr.models import MODELS as MODELS
     from tfcsr.options import Option as Option
     from tfcsr.recall.schedule import SCHEDULES as SCHEDULES
     from tfcsr.spec import RunSpec as RunSpec
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 _HOME = {
     "BENCHMARKS": "tfcsr.data.benchmarks",
     "Benchmark": "tfcsr.data.benchmarks",
     "Comparison": "tfcsr.experiments.compare",
     "Dataset": "tfcsr.data.dataset",
+    "Learner": "tfcsr.learner",
     "METHODS": "tfcsr.methods",
     "MODELS": "tfcsr.models",
     "Option": "tfcsr.options",

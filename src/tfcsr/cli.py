@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import os
+import re
 import shlex
 import signal
 import sys
@@ -15,7 +16,7 @@ from tfcsr import plugins
 from tfcsr.errors import SpecError, TfcsrError, printable
 from tfcsr.options import Option
 from tfcsr.registry import Registry
-from tfcsr.spec import FIELDS, Parts, RunSpec, default_text, known_options, load_spec_file
+from tfcsr.spec import FIELDS, LearnerSpec, Parts, RunSpec, default_text, known_options, load_spec_file
 
 MOST_SEEDS = 10_000
 LISTS = ("methods", "benchmarks", "models", "policies", "schedules")
@@ -71,8 +72,9 @@ def parse(words: Sequence[str]) -> dict[str, Any]:
 def _chosen(words: Sequence[str]) -> list[dict[str, Any]]:
     """The parts a command line chooses, once per method; those of its spec file count where no flag does."""
     command = next((word for word in words if not word.startswith("-")), "")
-    if command not in ("run", "compare"):
+    if command not in ("run", "compare", "learn"):
         return [{}]
+    fields = LearnerSpec.fields() if command == "learn" else FIELDS
     first = Parser(add_help=False)
     for name in ("spec", "methods"):
         first.add_argument(f"--{name}")
@@ -86,7 +88,7 @@ def _chosen(words: Sequence[str]) -> list[dict[str, Any]]:
     names: set[str] = set()
     runs: list[dict[str, Any]] = [{}]
     # A part that is chosen may let another be chosen: a method its policy.
-    while more := {name for given in runs for name in _choices(given)} - names:
+    while more := {name for given in runs for name in _choices(given, fields)} - names:
         for name in more:
             first.add_argument(f"--{name.replace('_', '-')}")
         names |= more
@@ -97,9 +99,9 @@ def _chosen(words: Sequence[str]) -> list[dict[str, Any]]:
     return runs
 
 
-def _choices(given: Mapping[str, Any]) -> list[str]:
+def _choices(given: Mapping[str, Any], fields: Mapping[str, Option]) -> list[str]:
     """The fields and options that name a part, which brings options of its own."""
-    return [name for name, option in Parts(given).options.items() if isinstance(option.choices, Registry)]
+    return [name for name, option in Parts(given, fields).options.items() if isinstance(option.choices, Registry)]
 
 
 def _unrecognized(unknown: Sequence[str], words: Sequence[str]) -> str:
@@ -118,10 +120,12 @@ def _unrecognized(unknown: Sequence[str], words: Sequence[str]) -> str:
 def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     parser = Parser(prog="tfcsr", description="Continual learning by replay and spaced recall.")
     parser.add_argument("--version", action="version", version=f"tfcsr {tfcsr.__version__}")
-    shown = "run | resume | compare | reproduce | report | watch | plot | data | list"
+    shown = "learn | predict | recall | run | resume | compare | reproduce | report | watch | plot | data | list"
     commands = parser.add_subparsers(required=True, metavar=shown, title="commands")
 
-    one = commands.add_parser("run", help="one run: train, evaluate, keep the result")
+    learning = _add_learner(commands, chosen)
+
+    one = commands.add_parser("run", help="one run through a benchmark: train, evaluate, keep the result")
     one.set_defaults(command=_run)
     _add_spec_flags(one, FIELDS, chosen)
 
@@ -191,9 +195,42 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     names.set_defaults(command=_list)
     names.add_argument("what", metavar="|".join((*LISTS, "runs")))
     names.add_argument("folder", nargs="?", metavar="DIR", help="for runs: the folder they are in (default: results)")
-    for one in (rest, paper, *looking, names):
+    for one in (*learning, rest, paper, *looking, names):
         _add_plugin(one)
     return parser
+
+
+def _add_learner(commands: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Parser]:
+    learn = commands.add_parser(
+        "learn", help="teach a network what arrives, and keep it; or teach one that was kept more"
+    )
+    learn.set_defaults(command=_learn)
+    learn.add_argument(
+        "folder", nargs="?", metavar="MODEL", help="the folder of a network that was kept: go on with it"
+    )
+    learn.add_argument("--data", required=True, metavar="PATH", help="a folder with a directory per class, or an .npz")
+    learn.add_argument("--out", metavar="DIR", help="the folder of a new network (default: model)")
+    learn.add_argument("--size", metavar="N", help="bring the images of folders to N by N pixels")
+    learn.add_argument("--head", metavar="NAME", help="the network's last linear layer, where it cannot be found")
+    learn.add_argument("--skip-unreadable", action="store_true", help="leave out images that cannot be read")
+    learn.add_argument("--again", action="store_true", help="learn the same data once more")
+    _add_spec_flags(learn, LearnerSpec.fields(), chosen)
+
+    ask = commands.add_parser("predict", help="what a kept network says to new images: file, label, probability")
+    ask.set_defaults(command=_predict)
+    ask.add_argument("folder", metavar="MODEL", help="the folder of a network, of `learn` or of `run`")
+    ask.add_argument("files", nargs="+", metavar="FILE", help="images, folders of images, or an .npz with x")
+    ask.add_argument("--json", action="store_true", help="as JSON, one object per line")
+    ask.add_argument("--csv", action="store_true", help="as CSV, with a header")
+    ask.add_argument("--skip-unreadable", action="store_true", help="leave out images that cannot be read")
+
+    known = commands.add_parser("recall", help="what a kept network still knows of each class, from its memory")
+    known.set_defaults(command=_recall)
+    known.add_argument("folder", metavar="MODEL", help="the folder of a network")
+    known.add_argument("--json", action="store_true", help="as JSON")
+    for one in (ask, known):
+        one.add_argument("--device", metavar="VALUE", help=FIELDS["device"].help)
+    return [ask, known]
 
 
 def _add_looking(commands: Any) -> list[Parser]:
@@ -223,7 +260,8 @@ def _add_spec_flags(parser: Parser, names: Iterable[str], chosen: Sequence[Mappi
     _add_plugin(parser)
     group = parser.add_argument_group("spec", "what determines a run; what is not given takes its default")
     group.add_argument("--spec", metavar="FILE", help="a JSON or TOML file with spec fields; flags win over it")
-    parts = [Parts(given) for given in chosen]
+    fields = FIELDS if "benchmark" in names else LearnerSpec.fields()
+    parts = [Parts(given, fields) for given in chosen]
     for name in names:
         _add_flag(group, FIELDS[name], parts)
     own = {o.name: o for part in parts for o in part.options.values() if o.name not in FIELDS}
@@ -257,6 +295,26 @@ def _add_flag(group: Any, option: Option, parts: Sequence[Parts]) -> None:
     group.add_argument(flag, metavar=metavar or "VALUE", help=text)
 
 
+def _learn(options: dict[str, Any]) -> None:
+    from tfcsr.learner_commands import learn
+
+    ours = {name: options.pop(name) for name in ("folder", "data", "out", "size", "head", "skip_unreadable", "again")}
+    size = ours.pop("size")
+    learn(_console(), size=None if size is None else _number("size", size), fields=_spec_fields(options), **ours)
+
+
+def _predict(options: dict[str, Any]) -> None:
+    from tfcsr.learner_commands import predict
+
+    predict(**options)
+
+
+def _recall(options: dict[str, Any]) -> None:
+    from tfcsr.learner_commands import recall
+
+    recall(_console(), **options)
+
+
 def _spec_fields(options: dict[str, Any], methods: Sequence[str] = ()) -> dict[str, Any]:
     """The fields that a command line and its spec file give. A run's own file may be given as it is, for other methods
     too: what they do not have is left out.
@@ -278,8 +336,13 @@ def _run(options: dict[str, Any]) -> None:
 
     spec = on_this_machine(spec)
     if spec.out is None:
-        spec = spec.replace(out=str(Path("results") / f"{spec.benchmark}-{spec.name()}"))
+        spec = spec.replace(out=str(Path("results") / f"{_file_name(spec.benchmark)}-{spec.name()}"))
     _run_spec(spec)
+
+
+def _file_name(benchmark: str) -> str:
+    """`folder:PATH` without what would make folders of it."""
+    return "-".join(part for part in re.split(r"[^\w.]+", benchmark) if part)[-60:]
 
 
 def _run_spec(spec: RunSpec) -> None:
@@ -338,7 +401,9 @@ def _compare(options: dict[str, Any]) -> None:
     fields = _spec_fields(options, chosen)
     for name in ("method", "seed"):  # a run's spec file may be given as it is
         fields.pop(name, None)
-    out = fields.pop("out", None) or str(Path("results") / f"compare-{fields.get('benchmark', 'split-digits')}")
+    out = fields.pop("out", None) or str(
+        Path("results") / f"compare-{_file_name(fields.get('benchmark', 'split-digits'))}"
+    )
     from tfcsr.experiments.compare import compare
     from tfcsr.experiments.stop import stopped_by_signals
     from tfcsr.reporting.progress import ComparisonDisplay

@@ -6,7 +6,7 @@ one seed see the same initial weights, the same order of examples and the same b
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -38,6 +38,10 @@ class Generators:
     def at(self, moment: str) -> torch.Generator:
         """One that begins anew at this moment of the run, whatever was drawn before."""
         return torch.Generator().manual_seed(derived_seed(self._seed, moment))
+
+    def borrowed(self, name: str) -> AbstractContextManager[None]:
+        """What somebody else's code draws from torch's global CPU generator inside comes from the one of this name."""
+        return _borrowed(self._named[name])
 
     @contextmanager
     def dropout(self) -> Iterator[None]:

@@ -25,8 +25,12 @@ from tfcsr.registry import Registry
 
 REGISTRIES: tuple[Registry[Any], ...] = (METHODS, BENCHMARKS, MODELS, POLICIES, SCHEDULES)
 
-# Where its files lie and how often it is saved do not decide a run's outcome.
-NOT_IDENTITY = ("checkpoint_every", "checkpoint_seconds", "data_dir", "out")
+# Where its files lie, how often it is saved and what is kept of it do not decide a run's outcome.
+NOT_IDENTITY = ("checkpoint_every", "checkpoint_seconds", "data_dir", "keep_model", "out")
+# What only a run through a benchmark has; a learner's data comes as it comes.
+OF_BENCHMARKS = ("benchmark", "tasks", "class_order", "max_per_class", "new_task", "data_dir", "keep_model", "out")
+# The model of a learner that was given one made by hand.
+OWN = "own"
 
 # Under this name a run's spec file says where it comes from beside the spec: see `experiments/origin.py`.
 ORIGIN = "origin"
@@ -159,15 +163,23 @@ class RunSpec:
         low=0,
         high=1e9,
     )
+    keep_model: bool = _field(
+        bool, True, "keep the network that was trained, as model.safetensors, for `tfcsr predict`"
+    )
     data_dir: str | None = _field(str, None, "where the data lies (default: $TFCSR_DATA, then the user's cache)")
     out: str | None = _field(str, None, "the folder the run writes into")
+
+    @classmethod
+    def fields(cls) -> "Mapping[str, Option]":
+        """Those that every spec of this kind has."""
+        return FIELDS
 
     def __init__(self, **given: Any) -> None:
         self._resolve({name: value for name, value in given.items() if value is not None})
         self._check_together()
 
     def _resolve(self, given: dict[str, Any]) -> None:
-        parts = Parts(given)
+        parts = Parts(given, self.fields())
         for name in given:
             if name not in parts.options:
                 raise SpecError(parts.why_not(name))
@@ -188,6 +200,9 @@ class RunSpec:
                 f"class_order {format_value(self.class_order)} does not name each class of {self.benchmark} once:"
                 f" list 0..{classes - 1} in any order, or give a seed"
             )
+        self._check_training()
+
+    def _check_training(self) -> None:
         if self.precision == "tf32" and self.device == "cpu":
             raise SpecError("precision tf32 needs a GPU: use fp32 or bf16 with device cpu")
         if self.optimizer != "sgd" and self.momentum != FIELDS["momentum"].default:
@@ -198,7 +213,7 @@ class RunSpec:
         # Reached only for what the spec does not have; a dunder is somebody's question, not an option.
         if name.startswith("_") or "_options" not in vars(self):
             raise AttributeError(name)
-        raise AttributeError(f"{name} is no field of this spec: {Parts(self.to_dict()).why_not(name)}")
+        raise AttributeError(f"{name} is no field of this spec: {Parts(self.to_dict(), self.fields()).why_not(name)}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"a spec is frozen: use spec.replace({name}=...)")
@@ -213,8 +228,8 @@ class RunSpec:
         return hash(tuple(self.values().items()))
 
     def __repr__(self) -> str:
-        shown = {"benchmark": self.benchmark, "method": self.method, "seed": self.seed} | self.given()
-        return f"RunSpec({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+        shown = {name: vars(self)[name] for name in self._chosen()} | {"seed": self.seed} | self.given()
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     def __reduce__(self) -> Any:
         return _restored, (type(self), self.to_dict(), self._given)
@@ -244,7 +259,7 @@ class RunSpec:
         new values, of another method or protocol, say. Options that the new parts do not have are left out.
         """
         kept = {name: vars(self)[name] for name in self._given if name not in changes}
-        parts = Parts(kept | {name: value for name, value in changes.items() if value is not None})
+        parts = Parts(kept | {name: value for name, value in changes.items() if value is not None}, self.fields())
         return type(self)(**{name: value for name, value in kept.items() if name in parts.options} | changes)
 
     def to_dict(self) -> dict[str, Any]:
@@ -260,7 +275,7 @@ class RunSpec:
         """From a file that a run has left, of this version or an older one: options of other methods, which used to
         stand in every spec, are left out, and those that did not exist yet are what they were then.
         """
-        parts = Parts({name: value for name, value in values.items() if value is not None})
+        parts = Parts({name: value for name, value in values.items() if value is not None}, cls.fields())
         known = {name: value for name, value in values.items() if name in parts.options or name not in known_options()}
         first = {name: o.before for name, o in parts.options.items() if o.before is not UNSET and name not in values}
         spec = cls(**known | first)
@@ -270,7 +285,7 @@ class RunSpec:
 
     def given(self) -> dict[str, Any]:
         """The fields somebody has to give to get this run: those that differ from what they would be without."""
-        chosen = {"benchmark": self.benchmark, "method": self.method}
+        chosen = {name: vars(self)[name] for name in self._chosen()}
         if self.protocol != FIELDS["protocol"].default:
             chosen["protocol"] = self.protocol
         values = self.to_dict()
@@ -286,6 +301,11 @@ class RunSpec:
             if not parts:
                 return chosen | others
             chosen |= parts
+
+    @classmethod
+    def _chosen(cls) -> list[str]:
+        """The fields that say what a run is in the first place."""
+        return [name for name in ("benchmark", "method") if name in cls.fields()]
 
     @classmethod
     def _unchecked(cls, given: dict[str, Any]) -> Self:
@@ -337,22 +357,47 @@ for _name in FIELDS:
     delattr(RunSpec, _name)  # a spec that lacks a value must not answer with the option
 
 
+class LearnerSpec(RunSpec):
+    """What a learner is and how it learns: the fields of a run without those that only a benchmark gives a meaning."""
+
+    @classmethod
+    def fields(cls) -> Mapping[str, Option]:
+        return _LEARNER_FIELDS
+
+    def _check_together(self) -> None:
+        self._check_training()
+
+
+def _model(value: Any) -> str:
+    return OWN if value == OWN else str(FIELDS["model"].checked(value))
+
+
+_LEARNER_FIELDS = {name: option for name, option in FIELDS.items() if name not in OF_BENCHMARKS}
+_LEARNER_FIELDS["model"] = with_changes(FIELDS["model"], read=_model)
+
+
 class Parts:
     """The options that apply to what was given, and the defaults they have there."""
 
-    def __init__(self, given: Mapping[str, Any]) -> None:
+    def __init__(self, given: Mapping[str, Any], fields: Mapping[str, Option] | None = None) -> None:
+        fields = FIELDS if fields is None else fields
+
         def choice(name: str) -> Any:
             return FIELDS[name].checked(given.get(name, FIELDS[name].default))
 
-        self.protocol = choice("protocol")
-        self.benchmark, self.method = BENCHMARKS.get(choice("benchmark")), choice("method")
-        self.from_benchmark = {"tasks": self.benchmark.tasks} | dict(self.benchmark.defaults)
+        self.protocol, self.method = choice("protocol"), choice("method")
+        self.from_benchmark: dict[str, Any] = {}
+        if "benchmark" in fields:
+            benchmark = BENCHMARKS.get(choice("benchmark"))
+            self.from_benchmark = {"tasks": benchmark.tasks} | dict(benchmark.defaults)
         self.from_method = dict(METHODS.get(self.method).defaults)
-        self.options = dict(FIELDS)
-        todo = list(FIELDS.values())
+        self.options = dict(fields)
+        todo = list(fields.values())
         for option in todo:
             if isinstance(option.choices, Registry):
                 name = option.checked(given.get(option.name, self.default(option)))
+                if name == OWN:
+                    continue
                 for own in option.choices.options(name):
                     if hasattr(RunSpec, own.name) or self.options.setdefault(own.name, own) is not own:
                         raise SpecError(

@@ -29,12 +29,12 @@ from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
 from tfcsr.data.tasks import TaskSequence
 from tfcsr.experiments.origin import load
+from tfcsr.experiments.training import Training
 from tfcsr.methods import METHODS
 from tfcsr.models import MODELS
 from tfcsr.recall.schedule import SCHEDULES
 from tfcsr.spec import Parts, RunSpec, known_options
 from tfcsr.training.events import Listener
-from tfcsr.training.loop import Training
 from tfcsr.training.step import CapturedSteps
 
 Check = Callable[[str], None]

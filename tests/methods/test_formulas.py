@@ -40,7 +40,7 @@ def method_of(name: str, weight: list[list[float]] | None = None, capacity: int 
     learner = Learner(
         spec=make_spec(method=name, **fields),
         model=linear(weight or [[0.0, 0.0]] * CLASSES),
-        views=Views(dataset, "cpu"),
+        views=Views.of(dataset, "cpu"),
         buffer=Buffer(capacity, (1, 1, 2), beside=kind.fields(CLASSES)),
         generators=Generators(0),
         emit=lambda kind, **values: None,

@@ -23,7 +23,7 @@ def learner_with(model: nn.Module, **fields: object) -> Learner:
     return Learner(
         spec=make_spec(**fields),
         model=model,
-        views=Views(dataset, "cpu"),
+        views=Views.of(dataset, "cpu"),
         buffer=Buffer(0, (1, 1, 1)),
         generators=Generators(0),
         emit=lambda kind, **values: None,

@@ -15,7 +15,7 @@ from tfcsr.experiments.machine import on_this_machine, settings
 from tfcsr.spec import RunSpec
 from tfcsr.training.checkpoint import Checkpoints
 from tfcsr.training.events import JsonLines
-from tfcsr.training.loop import Training
+from tfcsr.experiments.training import Training
 
 
 class Enough(Exception):

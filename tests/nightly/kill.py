@@ -31,7 +31,7 @@ from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import run
 from tfcsr.methods import METHODS
 from tfcsr.spec import RunSpec
-from tfcsr.training.loop import Training
+from tfcsr.experiments.training import Training
 
 # Both layouts of memory, batch normalisation, augmentation, frozen views, probes that pass and probes that fail.
 SETTINGS: list[dict[str, Any]] = [

@@ -92,20 +92,47 @@ class Buffer:
         # What stays in its slot is not touched; from slot `held` on, there was nothing to stay.
         slots = ((keep != torch.arange(len(keep))) | (keep >= held)).nonzero().squeeze(1)
         rows = (keep[slots] - held).clamp(min=-1)
-        changes = Changes(slots.to(x.device), rows.to(x.device))
+        device = self.y.device
+        changes = Changes(slots.to(device), rows.to(device))
         moved = rows < 0
         if bool(moved.any()):
-            source, target = keep[slots][moved].to(x.device), slots[moved].to(x.device)
+            source, target = keep[slots][moved].to(device), slots[moved].to(device)
             for field in self.fields.values():
                 field[target] = field[source]  # the right side is a copy: slots may change places
         target, row = changes.arrived()
+        arrived = {"x": x[row.to(x.device)].to(device), "y": y[row.to(y.device)].to(device)}
         for name, field in self.fields.items():
-            field[target] = {"x": x, "y": y}[name][row] if name in ("x", "y") else self.kinds[name].empty
+            field[target] = arrived[name] if name in arrived else self.kinds[name].empty
             if self.size < held:
                 field[self.size :] = self.kinds[name].empty
         for name, values in self.policy.beside(keep).items():
-            self.fields[name][: self.size] = values.to(x.device)
+            self.fields[name][: self.size] = values.to(device)
         return changes
+
+    def grow(self, beside: Mapping[str, Field]) -> None:
+        """There are more classes now: a field whose shape depends on them gets room for the new ones."""
+        for name, field in beside.items():
+            if field.shape == self.kinds[name].shape:
+                continue
+            grown = torch.full((self.capacity, *field.shape), field.later, dtype=field.dtype, device=self.y.device)
+            old = self.fields[name]
+            grown[tuple(slice(size) for size in old.shape)] = old
+            grown[self.size :] = field.empty
+            self.fields[name], self.kinds[name] = grown, field
+
+    def remove(self, label: int) -> int:
+        """Take the examples of a class out, as if there had been none; the others move up. How many there were."""
+        stay = (self.y[: self.size] != label).nonzero().squeeze(1)
+        gone = self.size - len(stay)
+        for name, field in self.fields.items():
+            field[: len(stay)] = field[stay]
+            field[len(stay) : self.size] = self.kinds[name].empty
+        if gone:
+            # How many of all that were seen were not of this class, as far as what is held can tell.
+            self.seen = round(self.seen * len(stay) / self.size)
+            self.size = len(stay)
+        self.policy.forget(label)
+        return gone
 
     def write(self, slots: Tensor, **values: Tensor) -> None:
         """Store these values beside the examples in these slots."""

@@ -1,4 +1,6 @@
-"""A run's own folder: `spec.json`, `events.jsonl`, `checkpoint` while it is under way, `result.json` once complete."""
+"""A run's own folder: `spec.json`, `events.jsonl`, `checkpoint` while it is under way; `result.json` and
+`model.safetensors` once it is complete.
+"""
 
 import contextlib
 import functools
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tfcsr.errors import OutputError, SpecError
+from tfcsr.experiments.history import HISTORY
 from tfcsr.experiments.origin import Origin, changes
 from tfcsr.experiments.result import Result
 from tfcsr.files import LOCK, PART, locked, read_json, require_folder, write_json, writing
@@ -39,6 +42,8 @@ class RunFolder:
         values = read_json(self.spec_file)
         if not isinstance(values, dict):
             raise OutputError(f"{self.spec_file} is damaged: it does not hold a spec")
+        if "learner" in values:
+            raise OutputError(f"{self.path} holds a learner, not a run: `tfcsr learn {self.path} --data ...` goes on")
         origin = values.pop(ORIGIN, {})
         try:
             return RunSpec.read(values), origin
@@ -169,6 +174,8 @@ def _progress(path: str) -> str:
     except FileNotFoundError:
         if not os.path.exists(f"{path}/spec.json"):  # noqa: PTH110
             return ""
+        if os.path.exists(f"{path}/{HISTORY}"):  # noqa: PTH110
+            return "a learner"
         numbers = [int(file.stem) for file in Path(path, "checkpoint").glob("*.json") if file.stem.isdecimal()]
         return f"incomplete, saved after {max(numbers)} epochs" if numbers else "incomplete"
     except OSError as error:

@@ -1,6 +1,5 @@
 """One spec, executed; or what is left of it, where it was stopped before."""
 
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -14,18 +13,16 @@ from tfcsr.experiments.folder import RunFolder
 from tfcsr.experiments.machine import environment, on_this_machine, settings
 from tfcsr.experiments.origin import Origin, load, origin
 from tfcsr.experiments.result import Result
-from tfcsr.experiments.stop import Interrupted, Stop
+from tfcsr.experiments.saving import Saving, epochs, obey
+from tfcsr.experiments.stop import Stop
 from tfcsr.experiments.together import Turns, finish
+from tfcsr.experiments.training import Training
 from tfcsr.files import require_folder, write_json
 from tfcsr.spec import RunSpec
 from tfcsr.training.checkpoint import NONSENSE, Checkpoints
-from tfcsr.training.events import Event, JsonLines, Listener
-from tfcsr.training.loop import Training
-
-# Of the time of a run, for checkpoints.
-LARGEST_SHARE = 0.02
-# Runs that go on in this process: while one saves, those beside it wait.
-_under_way: set[int] = set()
+from tfcsr.training.events import JsonLines, Listener
+from tfcsr.training.model_file import NAME as MODEL_FILE
+from tfcsr.training.model_file import write_model
 
 
 def run(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Result:
@@ -51,7 +48,7 @@ def advance(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None
         if spec.out is None:
             dataset = load(spec)
             training = Training(spec, dataset, listeners)
-            training.events.listeners.append(lambda event: _obey(stop, "nothing was kept: there was no --out"))
+            training.events.listeners.append(lambda event: obey(stop, "nothing was kept: there was no --out"))
             yield from training.advance()
             return Result.of(training, environment(spec), origin(spec, of_dataset(dataset)))
         folder = RunFolder(spec.out)
@@ -85,6 +82,8 @@ def _run_in(
         training.events.listeners.insert(0, events)
         yield from _train(training, checkpoints, events, stop)
     result = Result.of(training, environment(spec), now)
+    if spec.keep_model:
+        write_model(folder.path / MODEL_FILE, training, spec.to_dict(), training.class_names, beside=True)
     write_json(folder.result_file, result.to_dict())
     checkpoints.clear()  # a complete run has no use for them
     return result
@@ -111,56 +110,14 @@ def _restore(training: Training, checkpoints: Checkpoints) -> int:
 
 
 def _train(training: Training, checkpoints: Checkpoints, events: JsonLines, stop: Stop) -> Iterator[None]:
-    spec = training.spec
-    saved_at, cost = time.monotonic(), 0.0
-
-    def how_to_go_on() -> str:
-        where = f"after {_epochs(checkpoints.last)}" if checkpoints.last else "before its first checkpoint"
-        return f"stopped {where}; `tfcsr resume {spec.out}` goes on"
-
-    def after_step(event: Event) -> None:
-        # Only where the last whole epoch is on disk; else this one is finished and saved first.
-        if event["event"] == "step" and (checkpoints.last or 0) == training.epochs_trained - 1:
-            _obey(stop, how_to_go_on())
-
-    def between_epochs() -> None:
-        nonlocal saved_at, cost
-        number, now = training.epochs_trained, time.monotonic()
-        if checkpoint_due(spec, number, now - saved_at, cost, len(_under_way)) or stop.number is not None:
-            checkpoints.save(number, training.state_dict(), events.synced())
-            saved_at, cost = time.monotonic(), time.monotonic() - now
-        _obey(stop, how_to_go_on())
-
-    training.events.listeners.append(after_step)
-    _under_way.add(id(training))
-    try:
-        yield from training.advance(between_epochs)
-    except DivergedError as error:
-        if checkpoints.last is None:
-            raise
-        path = checkpoints.manifest(checkpoints.last)
-        raise DivergedError(
-            f"{error}; the last good checkpoint, after {_epochs(checkpoints.last)}, is {path}"
-        ) from None
-    finally:
-        # It holds the training, which holds it: a thousand runs would wait for the garbage collector, weights and all.
-        training.events.listeners.remove(after_step)
-        _under_way.discard(id(training))
-
-
-def checkpoint_due(spec: RunSpec, epochs: int, waited: float, cost: float, beside: int) -> bool:
-    """Whether to save after so many epochs, so many seconds after the last checkpoint, which took `cost` seconds from
-    each of the runs that go on beside each other.
-    """
-    if spec.checkpoint_seconds == 0 and spec.checkpoint_every > 0:
-        return epochs % spec.checkpoint_every == 0
-    return waited >= (spec.checkpoint_seconds or cost * beside / LARGEST_SHARE)
-
-
-def _epochs(number: int) -> str:
-    return "1 epoch" if number == 1 else f"{number} epochs"
-
-
-def _obey(stop: Stop, message: str) -> None:
-    if stop.number is not None:
-        raise Interrupted(stop.number, message)
+    command = f"tfcsr resume {training.spec.out}"
+    with Saving(training, checkpoints, training.state_dict, events.synced, stop, command) as saving:
+        try:
+            yield from training.advance(saving.between_epochs)
+        except DivergedError as error:
+            if checkpoints.last is None:
+                raise
+            path = checkpoints.manifest(checkpoints.last)
+            raise DivergedError(
+                f"{error}; the last good checkpoint, after {epochs(checkpoints.last)}, is {path}"
+            ) from None

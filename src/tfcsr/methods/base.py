@@ -111,6 +111,16 @@ class Method:
         """The most epochs a task is trained for."""
         return self.spec.epochs
 
+    def grow(self, before: int) -> None:
+        """The network's head has just got outputs for new classes; it had `before`. What a method keeps must follow.
+
+        Done here: frozen copies of the network, lists with a tensor for each of `parameters`, and tensors with a number
+        for each class. New entries are 0; those of a frozen copy, as in the network.
+        """
+        for name, value in vars(self).items():
+            if name not in ("learner", "spec"):
+                setattr(self, name, self._grown(value, before))
+
     def begin_task(self, task: "Task") -> None:
         """Before the first step of a task."""
 
@@ -148,6 +158,10 @@ class Method:
         """A score for each class, for stored images: what evaluation and probe go by."""
         return self.learner.logits(x)
 
+    def exported(self) -> "nn.Module":
+        """A network that answers normalised examples as `predict` does stored ones, to be used without this package."""
+        return self.learner.model
+
     def state_dict(self) -> dict[str, Any]:
         own = {name: value for name, value in vars(self).items() if name not in ("learner", "spec")}
         return {name: {NETWORK: v.state_dict()} if is_network(v) else v for name, v in own.items()}
@@ -161,6 +175,24 @@ class Method:
                 setattr(self, name, network)
             else:
                 setattr(self, name, copy.deepcopy(value))
+
+    def _grown(self, value: Any, before: int) -> Any:
+        if is_network(value):
+            network = self.learner.frozen_copy()
+            mine = network.state_dict()
+            for name, old in value.state_dict().items():
+                mine[name][tuple(slice(size) for size in old.shape)] = old
+            return network
+        if isinstance(value, torch.Tensor):
+            return _padded(value, (self.learner.classes,)) if value.shape == (before,) else value
+        if isinstance(value, list) and value and all(isinstance(part, torch.Tensor) for part in value):
+            shapes = [tuple(p.shape) for p in self.parameters()]
+            if len(value) == len(shapes) and all(
+                old.shape == new or (old.ndim and old.shape == (before, *new[1:]))
+                for old, new in zip(value, shapes, strict=True)
+            ):
+                return [_padded(old, new) for old, new in zip(value, shapes, strict=True)]
+        return value
 
     def parameters(self) -> "list[nn.Parameter]":
         return [p for p in self.learner.model.parameters() if p.requires_grad]
@@ -182,6 +214,14 @@ class Method:
                     " your own with an underscore"
                 )
             _require_same_arguments(cls.__name__, name, value, overridden)
+
+
+def _padded(old: "Tensor", shape: tuple[int, ...]) -> "Tensor":
+    if old.shape == shape:
+        return old
+    new = old.new_zeros(shape)
+    new[: len(old)] = old
+    return new
 
 
 NETWORK = "weights of a frozen copy of the network"

@@ -45,7 +45,7 @@ class DarkExperienceReplay(ExperienceReplay):
     def fields(cls, classes: int) -> "Mapping[str, Field]":
         from tfcsr.buffer.policies.base import Field
 
-        return {"logits": Field((classes,), torch.float32)}
+        return {"logits": Field((classes,), torch.float32, later=float("nan"))}
 
     def store(self, x: "Tensor", y: "Tensor") -> "dict[str, Tensor]":
         return {"logits": self.learner.logits(x)}
@@ -62,7 +62,9 @@ class DarkExperienceReplay(ExperienceReplay):
         new, middle = batch.new, batch.new + batch.replayed // 2
         loss = F.cross_entropy(logits[:new], batch.y[:new])
         if batch.replayed:
-            distance = F.mse_loss(logits[new:middle].float(), batch.stored["logits"][: middle - new])
+            now, stored = logits[new:middle].float(), batch.stored["logits"][: middle - new]
+            # Of a class that came later nothing was stored: there is nothing to stay near to.
+            distance = F.mse_loss(now, torch.where(stored.isnan(), now.detach(), stored))
             again = F.cross_entropy(logits[middle:], batch.y[middle:])
             loss = loss + self.spec.alpha * distance + self.spec.beta * again
         return loss

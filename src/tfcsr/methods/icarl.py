@@ -53,10 +53,24 @@ class NearestMeanOfExemplars(ExperienceReplay):
         buffer, normalize = self.learner.buffer, torch.nn.functional.normalize
         if len(buffer) == 0:
             return super().predict(x)
+        means, empty = self._means()
+        distance = torch.cdist(normalize(self.learner.features(x), dim=1), means)
+        return (-distance).masked_fill(empty, -torch.inf)
+
+    def _means(self) -> "tuple[Tensor, Tensor]":
+        """The mean feature of each class's exemplars, of length 1, and which classes have none."""
+        buffer, normalize = self.learner.buffer, torch.nn.functional.normalize
         of = self._one_hot(buffer.y[: len(buffer)])
         total = of.T @ normalize(self.learner.features(buffer.x[: len(buffer)]), dim=1)
-        distance = torch.cdist(normalize(self.learner.features(x), dim=1), normalize(total, dim=1))
-        return (-distance).masked_fill(of.sum(dim=0) == 0, -torch.inf)
+        return normalize(total, dim=1), of.sum(dim=0) == 0
+
+    def exported(self) -> "nn.Module":
+        from tfcsr.models.head import NearestMean
+
+        if len(self.learner.buffer) == 0:
+            return super().exported()
+        nearest: nn.Module = NearestMean(self.learner.model, self.learner.head, *self._means())
+        return nearest
 
     def _one_hot(self, y: "Tensor") -> "Tensor":
         return (y[:, None] == torch.arange(self.learner.classes, device=y.device)).float()

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tfcsr.buffer.buffer import Buffer
 from tfcsr.data.tasks import Examples
 from tfcsr.data.views import Views, crop_flip, draw_crops
+from tfcsr.errors import SpecError
 from tfcsr.generators import Generators
 from tfcsr.models.head import features
 from tfcsr.models.predict import predict
@@ -33,12 +34,18 @@ class Learner:
     generators: Generators
     emit: Callable[..., None]
     classes: int
+    head: str | None = None
+    """The name of the network's last linear layer; None: the last one there is."""
     probes: list[dict[str, Any]] = field(default_factory=list)
     method: "Method" = field(init=False)
 
     @property
     def device(self) -> torch.device:
         return self.buffer.y.device
+
+    @property
+    def has_buffer(self) -> bool:
+        return self.buffer.capacity > 0
 
     def view(self, x: Tensor) -> Tensor:
         """A view of new examples as training would show them, not yet normalised."""
@@ -69,13 +76,15 @@ class Learner:
     def features(self, x: Tensor) -> Tensor:
         """What the network's last layer is fed with for stored images."""
         with self.precision(), self.generators.dropout_at("asked"):
-            return features(self.model, x, self.views.normalised)
+            return features(self.model, x, self.views.normalised, head=self.head)
 
     def frozen_copy(self) -> nn.Module:
         """The network as it is now, in eval mode, never to be trained: to compare with later."""
         return copy.deepcopy(self.model).eval().requires_grad_(False)
 
     def accuracy(self, examples: Examples) -> float:
+        if len(examples) == 0:
+            raise SpecError("there is nothing to measure on: raise held_out, so that some examples are held out")
         chosen = self.method.predict(examples.x).argmax(dim=1)
         return 100 * int((chosen == examples.y).sum()) / len(examples)
 

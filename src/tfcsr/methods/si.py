@@ -45,6 +45,15 @@ class SynapticIntelligence(Method):
         self.previous = self._copy()
         self.path, self.total, self.importance = ([torch.zeros_like(p) for p in self.anchor] for _ in range(3))
 
+    def grow(self, before: int) -> None:
+        """The new outputs have not moved yet: they are where they begin."""
+        shapes = [part.shape for part in self.anchor]
+        super().grow(before)
+        for kept in (self.anchor, self.previous):
+            for mine, now, shape in zip(kept, self.parameters(), shapes, strict=True):
+                if mine.shape != shape:
+                    mine[before:] = now.detach()[before:]
+
     def parameters(self) -> "list[nn.Parameter]":
         """All but those of batch normalisation."""
         modules = [m for m in self.learner.model.modules() if not isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]

@@ -282,7 +282,9 @@ def run_missing(
     from tfcsr.experiments.compare import execute
     from tfcsr.experiments.machine import on_this_machine
 
-    specs = [on_this_machine(spec.replace(device=device, data_dir=data_dir), threads=1) for spec in missing]
+    # Of its 200 runs only the figures are wanted: the networks would take gigabytes.
+    specs = [spec.replace(device=device, data_dir=data_dir, keep_model=False) for spec in missing]
+    specs = [on_this_machine(spec, threads=1) for spec in specs]
     origins, places = Origins(), RunFolders(out / "runs")
     # Data that cannot be read is refused here, once.
     specs = [spec.replace(out=str(places.place(spec, origins[spec]))) for spec in specs]

@@ -91,14 +91,17 @@ def compose(
     y: Tensor,
     buffer_x: Tensor,
     buffer_y: Tensor,
-    mean: Tensor,
-    std: Tensor,
+    mean: Tensor | None,
+    std: Tensor | None,
     new: Tensor,
     replay: Tensor,
     new_crops: Tensor | None,
     replay_crops: Tensor | None,
+    transform: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """One batch of normalised images and labels, new examples first. Tensors in, tensors out, so that it compiles."""
+    """One batch as the model takes it, and its labels, new examples first. Tensors in, tensors out, so that it
+    compiles.
+    """
     seen = x[new]
     if new_crops is not None:
         seen = crop_flip(seen, new_crops)
@@ -108,4 +111,6 @@ def compose(
         if replay_crops is not None:
             old = crop_flip(old, replay_crops)
         seen, labels = torch.cat([seen, old]), torch.cat([labels, buffer_y[replay]])
+    if transform is not None:
+        seen = transform(seen)
     return normalise(seen, mean, std), labels

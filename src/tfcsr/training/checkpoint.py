@@ -48,10 +48,13 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The last two of one run, which is known by its spec's key. What was on a GPU comes back on `device`."""
+    """The last two of one run, which is known by its spec's key, or the last `kept`. What was on a GPU comes back on
+    `device`.
+    """
 
-    def __init__(self, folder: Path, key: str, device: str = "cpu") -> None:
+    def __init__(self, folder: Path, key: str, device: str = "cpu", *, kept: int = 2) -> None:
         self.folder = folder
+        self.kept = kept
         self.key = key
         self.device = device
         self.last: int | None = None
@@ -64,8 +67,8 @@ class Checkpoints:
 
     def save(self, number: int, state: dict[str, Any], events: int) -> None:
         tensors: dict[str, Tensor] = {}
-        rest = _take_apart(state, "", tensors)
-        packed = _pack(tensors)
+        rest = take_apart(state, "", tensors)
+        packed = pack(tensors)
         content = {
             "spec": self.key,
             "number": number,
@@ -80,7 +83,7 @@ class Checkpoints:
         write_bytes(self.manifest(number), json.dumps(whole).encode())
         # Once for both names: a manifest without its tensors is passed over, and the last one is still there.
         sync_folder(self.folder)
-        self._remove_all_but({number, self.last})
+        self._remove_all_but({number, self.last} if self.kept > 1 else {number})
         self.last = number
 
     def load(self) -> Checkpoint | None:
@@ -122,8 +125,12 @@ class Checkpoints:
             raise ValueError("the checksum of its tensors is wrong")
         if content["number"] != number or type(content["events"]) is not int or content["events"] < 0:
             raise ValueError("it has an impossible number")
-        state = _put_together(content["state"], safetensors.torch.load(packed), self.device)
+        state = put_together(content["state"], safetensors.torch.load(packed), self.device)
         return {"state": state, "events": content["events"]}
+
+    def newest(self) -> int:
+        """The number of the newest, sound or not; 0 where there is none."""
+        return max(self._numbers(), default=0)
 
     def _numbers(self) -> Iterable[int]:
         return [int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdecimal()]
@@ -139,7 +146,7 @@ def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def _take_apart(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
+def take_apart(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     """The value as JSON, in which an object stands for a tensor, a dict (whose keys may be numbers) or a tuple."""
     if isinstance(value, Tensor):
         while path in tensors:
@@ -155,9 +162,9 @@ def _take_apart(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
         return entry | {"shape": list(value.shape), "stride": list(value.stride())}
     if isinstance(value, dict):
         start = f"{path}/" if path else ""
-        return {"dict": [[key, _take_apart(entry, f"{start}{key}", tensors)] for key, entry in value.items()]}
+        return {"dict": [[key, take_apart(entry, f"{start}{key}", tensors)] for key, entry in value.items()]}
     if isinstance(value, list | tuple):
-        entries = [_take_apart(entry, f"{path}/{i}", tensors) for i, entry in enumerate(value)]
+        entries = [take_apart(entry, f"{path}/{i}", tensors) for i, entry in enumerate(value)]
         return entries if isinstance(value, list) else {"tuple": entries}
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -167,9 +174,9 @@ def _take_apart(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     )
 
 
-def _put_together(value: Any, tensors: dict[str, Tensor], device: str) -> Any:
+def put_together(value: Any, tensors: dict[str, Tensor], device: str) -> Any:
     if isinstance(value, list):
-        return [_put_together(entry, tensors, device) for entry in value]
+        return [put_together(entry, tensors, device) for entry in value]
     if not isinstance(value, dict):
         return value
     if "tensor" in value:
@@ -178,8 +185,8 @@ def _put_together(value: Any, tensors: dict[str, Tensor], device: str) -> Any:
             tensor = tensor.as_strided(value["shape"], value["stride"])
         return tensor.to(device) if "on_device" in value else tensor
     if "tuple" in value:
-        return tuple(_put_together(entry, tensors, device) for entry in value["tuple"])
-    return {key: _put_together(entry, tensors, device) for key, entry in value["dict"]}
+        return tuple(put_together(entry, tensors, device) for entry in value["tuple"])
+    return {key: put_together(entry, tensors, device) for key, entry in value["dict"]}
 
 
 def _is_dense(tensor: Tensor) -> bool:
@@ -194,11 +201,11 @@ def _is_dense(tensor: Tensor) -> bool:
     return True
 
 
-def _pack(tensors: dict[str, Tensor]) -> bytes:
+def pack(tensors: dict[str, Tensor], about: dict[str, str] | None = None) -> bytes:
     seen: set[int] = set()
     for name, tensor in tensors.items():
         # safetensors refuses tensors that share memory. Tied weights are sound all the same, and are stored twice.
         memory = tensor.untyped_storage().data_ptr()
         tensors[name] = tensor.contiguous().clone() if memory in seen else tensor.contiguous()
         seen.add(memory)
-    return safetensors.torch.save(tensors)
+    return safetensors.torch.save(tensors, about)

@@ -24,6 +24,22 @@ def make_optimizer(spec: RunSpec, model: nn.Module) -> torch.optim.Optimizer:
     return kind(parameters, lr=rate, weight_decay=spec.weight_decay, fused=True, capturable=on_gpu)
 
 
+def exchange(optimizer: torch.optim.Optimizer, old: nn.Parameter, new: nn.Parameter) -> None:
+    """Let the optimizer train a parameter in the place of another that had fewer rows. What it keeps of the rows they
+    share stays; of the others it begins at 0.
+    """
+    for group in optimizer.param_groups:
+        group["params"] = [new if parameter is old else parameter for parameter in group["params"]]
+    if old not in optimizer.state:
+        return
+    state = optimizer.state.pop(old)
+    for name, value in state.items():
+        if isinstance(value, Tensor) and value.shape == old.shape:
+            state[name] = torch.zeros_like(new, requires_grad=False)
+            state[name][: len(old)] = value
+    optimizer.state[new] = state
+
+
 def varies(spec: RunSpec) -> bool:
     return spec.lr_schedule != "constant" or spec.warmup_epochs > 0
 

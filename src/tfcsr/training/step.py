@@ -1,8 +1,10 @@
 """One training step, and the ways to take the many steps of an epoch: one by one, or captured once and replayed."""
 
+import contextlib
 import functools
 import importlib.util
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +17,7 @@ from tfcsr.methods.base import Batch, Method
 from tfcsr.methods.learner import Learner
 from tfcsr.training.batches import Batches, compose
 from tfcsr.training.optimizers import set_rate
+from tfcsr.training.staging import staged
 
 # Steps taken one by one before a shape is captured: they let libraries choose kernels and allocate their workspaces.
 WARM_UP = 3
@@ -51,7 +54,8 @@ class Step:
         """One step on the batch at these positions, a single row; its loss."""
         buffer, views = self.learner.buffer, self.learner.views
         row = [None if t is None else t[0] for t in positions.positions()]
-        x, y = self.compose(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, *row)
+        with self._drawing():
+            x, y = self.compose(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, *row, views.transform)
         new, replay = positions.shape
         stored = buffer.stored(positions.replay[0]) if replay else {}
         if positions.rates is not None:
@@ -69,6 +73,12 @@ class Step:
         self.optimizer.step()
         self.method.after_step()
         return loss.detach()
+
+    def _drawing(self) -> AbstractContextManager[None]:
+        """A user's transform draws from torch's global generators: the one named augmentation is lent to it."""
+        if self.learner.views.transform is None:
+            return contextlib.nullcontext()
+        return self.learner.generators.borrowed("augmentation")
 
 
 def _has_compiler() -> bool:
@@ -95,10 +105,13 @@ class PlainSteps:
 
     def take(self, batches: Batches, losses: Tensor) -> Iterator[None]:
         """Take a step for each of the batches, which are of one shape; its loss goes to its place in `losses`."""
-        for i in range(len(batches)):
-            with self.generators.dropout():
-                losses[i] = self.step(self.data, batches.each(lambda t, i=i: t[i : i + 1]))  # type: ignore[misc]
-            yield
+        taken = 0
+        for data, rows in staged(self.data, batches):
+            for i in range(len(rows)):
+                with self.generators.dropout():
+                    losses[taken] = self.step(data, rows.each(lambda t, i=i: t[i : i + 1]))  # type: ignore[misc]
+                taken += 1
+                yield
 
 
 @dataclass
@@ -121,14 +134,21 @@ class CapturedSteps:
     """
 
     def __init__(
-        self, step: Step, examples: int, shape: tuple[int, ...], capture: "Capture", compiled: bool = False
+        self,
+        step: Step,
+        examples: int,
+        shape: tuple[int, ...],
+        capture: "Capture",
+        compiled: bool = False,
+        *,
+        dtype: torch.dtype = torch.uint8,
     ) -> None:
         device = step.learner.buffer.y.device
         self.step = step
         self.generators = step.learner.generators
         self.capture = capture
         self.data = Examples(
-            torch.zeros((examples, *shape), dtype=torch.uint8, device=device),
+            torch.zeros((examples, *shape), dtype=dtype, device=device),
             torch.zeros(examples, dtype=torch.int64, device=device),
         )
         if compiled:
@@ -138,10 +158,24 @@ class CapturedSteps:
         self.capturable = True
 
     def begin_task(self, data: Examples) -> None:
-        self.data.x[: len(data)].copy_(data.x)
-        self.data.y[: len(data)].copy_(data.y)
+        self.source = data
+        if not data.apart:
+            self.data.x[: len(data)].copy_(data.x)
+            self.data.y[: len(data)].copy_(data.y)
 
     def take(self, batches: Batches, losses: Tensor) -> Iterator[None]:
+        if not self.source.apart:
+            yield from self._take(batches, losses)
+            return
+        taken = 0
+        for block, rows in staged(self.source, batches):
+            # What is recorded reads from here; the copy is made on the device, behind the steps before.
+            self.data.x[: len(block)].copy_(block.x)
+            self.data.y[: len(block)].copy_(block.y)
+            yield from self._take(rows, losses[taken : taken + len(rows)])
+            taken += len(rows)
+
+    def _take(self, batches: Batches, losses: Tensor) -> Iterator[None]:
         if self.signature != (signature := self._signature()):
             self.programs.clear()  # what was recorded no longer holds
             self.signature = signature

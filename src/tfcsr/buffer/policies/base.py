@@ -14,11 +14,14 @@ from tfcsr.options import Option
 
 @dataclass(frozen=True)
 class Field:
-    """What is stored beside an example under some name: its shape and type, and what an empty slot holds."""
+    """What is stored beside an example under some name: its shape and type, what an empty slot holds, and, where the
+    shape depends on the number of classes, what stands there for a class that came after the example was stored.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     empty: float = 0
+    later: float = 0
 
     def tensor(self, capacity: int, device: torch.device | str) -> Tensor:
         return torch.full((capacity, *self.shape), self.empty, dtype=self.dtype, device=device)
@@ -53,6 +56,9 @@ class Policy(ABC):
     def beside(self, kept: Tensor) -> dict[str, Tensor]:
         """The values of its `fields` for what `keep` has just answered."""
         return {}
+
+    def forget(self, label: int) -> None:
+        """A class's examples have been taken out of the buffer."""
 
     def state_dict(self) -> dict[str, Any]:
         return copy.deepcopy(vars(self))

@@ -45,3 +45,7 @@ class ClassBalancedReservoir(Policy):
             elif first * self.seen[label] < len(own):
                 slots[sorted(own)[int(second * len(own))]] = number
         return torch.tensor(slots, dtype=torch.int64)
+
+    def forget(self, label: int) -> None:
+        self.seen.pop(label, None)
+        self.full = [other for other in self.full if other != label]

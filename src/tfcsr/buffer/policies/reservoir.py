@@ -19,8 +19,10 @@ class Reservoir(Policy):
         arriving = len(candidates.x)
         number = torch.arange(seen, seen + arriving, dtype=torch.float64)
         drawn = torch.rand(arriving, dtype=torch.float64, generator=generator)
-        slot = torch.where(number < capacity, number, (drawn * (number + 1)).floor()).long()
+        # Where a class was taken out, slots are free again although more has been seen.
+        place = torch.arange(held, held + arriving, dtype=torch.float64)
+        slot = torch.where(place < capacity, place, (drawn * (number + 1)).floor()).long()
         taken = (slot < capacity).nonzero().squeeze(1)
         # All at once: of several examples for one slot the last one stays, as it would one by one.
-        size = min(capacity, max(held, seen + arriving))
+        size = min(capacity, held + arriving)
         return torch.arange(size).scatter_reduce(0, slot[taken], held + taken, "amax")

@@ -1,0 +1,1117 @@
+"""A network people keep: it learns what arrives, predicts, says what it still recalls, and is saved until next week."""
+
+import contextlib
+import copy
+import inspect
+import json
+import secrets
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import tfcsr
+from tfcsr import fingerprint
+from tfcsr.data.arriving import Arrival, Form, read, read_unlabelled, statistics
+from tfcsr.data.folders import read_images
+from tfcsr.data.tasks import Examples, Task
+from tfcsr.data.views import Views
+from tfcsr.errors import DataError, OutOfMemoryError, OutputError, SpecError, TfcsrWarning
+from tfcsr.experiments.folder import RunFolder
+from tfcsr.experiments.history import HISTORY
+from tfcsr.experiments.machine import on_this_machine, settings
+from tfcsr.experiments.saving import Saving
+from tfcsr.experiments.stop import Interrupted, Stop
+from tfcsr.files import LOCK, PART, locked, read_json, require_folder, write_json, writing
+from tfcsr.generators import derived_seed, seeded
+from tfcsr.models import MODELS
+from tfcsr.models.export import Normalised, export
+from tfcsr.models.head import named_head, resized, trace_head
+from tfcsr.models.predict import predict
+from tfcsr.recall.probe import Recall, score
+from tfcsr.reporting.progress import LearnDisplay
+from tfcsr.spec import OWN, LearnerSpec, Parts, RunSpec
+from tfcsr.training.checkpoint import NONSENSE, Checkpoints
+from tfcsr.training.events import Event, Events, JsonLines, Listener
+from tfcsr.training.loop import Loop, build_model, channels_last
+from tfcsr.training.model_file import NAME as MODEL_FILE
+from tfcsr.training.model_file import decoded, encoded, read_model, write_model
+from tfcsr.training.staging import rows_in_block
+
+FORMAT = 1
+# Of a GPU's free memory, for the examples of one call of `learn`; more stay in host memory.
+LARGEST_SHARE_OF_DEVICE = 0.4
+# Recall is asked of the whole memory, or of so many drawn from it.
+MOST_ASKED = 10_000
+# Points of recall or accuracy below its best, from which on a class is said to be forgotten.
+FORGOTTEN = 5.0
+
+Model = str | nn.Module | Callable[..., nn.Module]
+Transform = Callable[[Tensor], Tensor]
+Normalisation = Literal["auto", "none"] | tuple[Any, Any]
+
+
+@dataclass(frozen=True)
+class Instalment:
+    """What one call of `learn` was, and what was recalled of each class right after it, in percent."""
+
+    number: int
+    when: str
+    source: str
+    examples: int
+    new_classes: tuple[Hashable, ...]
+    known_classes: tuple[Hashable, ...]
+    epochs: int
+    steps: int
+    seconds: float
+    recall: float | None
+    per_class: Mapping[Hashable, float]
+
+
+@dataclass(frozen=True)
+class Recalled:
+    """What is still known of the memory, in percent: overall and of each class; how many examples of each are kept, the
+    best it ever was after a `learn`, and every probe there was. These examples are also replayed, which flatters.
+    """
+
+    overall: float
+    per_class: Mapping[Hashable, float]
+    kept: Mapping[Hashable, int]
+    best: Mapping[Hashable, float]
+    history: Sequence[Mapping[str, Any]]
+
+    @property
+    def asked(self) -> int:
+        """How many examples the memory holds."""
+        return sum(self.kept.values())
+
+    @property
+    def forgotten(self) -> dict[Hashable, float]:
+        """The classes that lost points from their best, and how many; the most first."""
+        return _lost(self.per_class, self.best)
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Accuracy in percent on examples with known labels: overall, of each class, and the best each ever was."""
+
+    accuracy: float
+    per_class: Mapping[Hashable, float]
+    best: Mapping[Hashable, float]
+    best_accuracy: float
+    examples: int
+
+    @property
+    def forgotten(self) -> dict[Hashable, float]:
+        return _lost(self.per_class, self.best)
+
+
+def _lost(now: Mapping[Hashable, float], best: Mapping[Hashable, float]) -> dict[Hashable, float]:
+    lost = {label: best[label] - value for label, value in now.items() if best[label] - value >= FORGOTTEN}
+    return dict(sorted(lost.items(), key=lambda entry: -entry[1]))
+
+
+class Learner:
+    """A network that learns what arrives and keeps what it has learned.
+
+        learner = Learner(model="resnet18", method="tfcsr", buffer_capacity=2000, seed=0)
+        learner.learn(x, y, epochs=20)
+        learner.learn("week2/")
+        learner.predict(x)
+
+    `model` is a name (`tfcsr list models`), an nn.Module, or a function that makes one of the shape of an example and
+    the number of classes. `head` names its last linear layer where it cannot be found. `normalise` is "auto", learned
+    from the first data; "none"; or mean and std, of pixels in 0..1 where examples are uint8, else in their own units.
+    `transform` gets the stored examples of each training batch, `transform_each` one example. `size` is what the images
+    of folders are brought to. The rest are the fields and options of `tfcsr learn --help`.
+    """
+
+    def __init__(
+        self,
+        model: Model = "cnn",
+        method: str = "tfcsr",
+        *,
+        head: str | None = None,
+        size: int | None = None,
+        normalise: Normalisation = "auto",
+        transform: Transform | None = None,
+        transform_each: Transform | None = None,
+        **options: Any,
+    ) -> None:
+        name = model if isinstance(model, str) else OWN
+        if not isinstance(model, str) and not callable(model):
+            raise SpecError(f"model {model!r} is neither a name, a torch.nn.Module nor a function that makes one")
+        if transform is not None and transform_each is not None:
+            raise SpecError("transform and transform_each were both given: choose one")
+        self._given: RunSpec = LearnerSpec(model=name, method=method, **options)
+        self.spec = on_this_machine(self._given)
+        self._made_by = None if isinstance(model, str) else model
+        self._head, self._size, self._normalise = head, size, _normalisation(normalise)
+        self._transform = transform or (None if transform_each is None else _Each(transform_each))
+        self._id = secrets.token_hex(8)
+        self._form: Form | None = None
+        self._labels: dict[Hashable, int] = {}
+        self._mean: Tensor | None = None
+        self._std: Tensor | None = None
+        self._loop: Loop | None = None
+        self._past: list[Examples] = []  # all data there was, for a method that sees it
+        self._instalments: list[dict[str, Any]] = []
+        self._evaluations: list[dict[str, Any]] = []
+        self._probes: list[dict[str, Any]] = []
+        self._pending: dict[str, Any] | None = None
+        self._folder: Path | None = None
+        self._kept_events = 0
+        self._unsaved = False
+
+    # What it is
+
+    @property
+    def classes(self) -> list[Hashable]:
+        """The labels it knows, in order of first sight."""
+        return list(self._labels)
+
+    @property
+    def model(self) -> nn.Module:
+        """The plain network, in the form `torch` knows: from normalised examples to a score for each class."""
+        return self._ready().model
+
+    @property
+    def history(self) -> list[Instalment]:
+        """What was learned when."""
+        return [self._instalment(entry) for entry in self._instalments]
+
+    @property
+    def is_learning(self) -> bool:
+        """Whether its folder holds a learn that was not finished."""
+        return self._folder is not None and self._learning(self._folder).newest() > 0
+
+    def has_just_learned(self, x: Any, y: Any = None, *, skip_unreadable: bool = False) -> bool:
+        """Whether these very examples were the last it learned."""
+        if not self._instalments:
+            return False
+        arrival = read(x, y, form=self._form, size=self._size, skip_unreadable=skip_unreadable)
+        return bool(self._instalments[-1]["data"] == arrival.fingerprint())
+
+    def settings(self) -> dict[str, Any]:
+        """What it was made with."""
+        return {"spec": self._given.identity(), "size": self._size}
+
+    def read_images(self, paths: Sequence[str | Path]) -> np.ndarray:
+        """Image files as this network takes them."""
+        self._ready()
+        assert self._form is not None
+        if not self._form.is_image:
+            raise DataError(f"this network was not taught with images: it takes examples {self._form}")
+        channels, height, width = self._form.shape
+        found: np.ndarray = read_images(paths, (height, width), channels)
+        return found
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}={value!r}" for name, value in self._given.given().items())
+        return f"Learner({fields}: {len(self._labels)} classes in {len(self._instalments)} instalments)"
+
+    def _ready(self) -> Loop:
+        if self._loop is None:
+            raise SpecError("this learner has learned nothing yet: call learn(x, y) first")
+        return self._loop
+
+    # Learning
+
+    def learn(
+        self,
+        x: Any,
+        y: Any = None,
+        *,
+        epochs: int | None = None,
+        resume: bool | None = None,
+        skip_unreadable: bool = False,
+        progress: bool | None = None,
+        listeners: Iterable[Listener] = (),
+        stop: Stop | None = None,
+        command: str = "learn(..., resume=True)",
+    ) -> Instalment:
+        """Learn these examples: arrays or tensors with labels, a torch Dataset, an image folder or an .npz file. Their
+        classes may be new, known, or both.
+
+        A learner that was saved or loaded saves its progress in that folder; a call that was killed there goes on with
+        `resume=True` and the same data. Where a call fails, the learner is as it was before.
+        """
+        spec = self.spec if epochs is None else self.spec.replace(epochs=epochs)
+        with LearnDisplay(shown=_on_terminal(progress)) as display:
+            arrival = read(
+                x,
+                y,
+                form=self._form,
+                size=self._size,
+                skip_unreadable=skip_unreadable,
+                progress=display.packing,
+            )
+            before = copy.deepcopy(self.state_dict())
+            raw = self._raw_module()
+            try:
+                with self._claimed():
+                    return self._learn(arrival, spec, resume, [display, *listeners], stop or Stop(), command)
+            except BaseException as error:
+                self._go_back(before, raw)
+                if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+                    raise OutOfMemoryError(
+                        f"out of memory on {self.spec.device} ({str(error).partition(chr(10))[0]}): a smaller"
+                        " buffer_capacity or batch_size takes less"
+                    ) from None
+                raise
+
+    def _learn(
+        self,
+        arrival: Arrival,
+        spec: RunSpec,
+        resume: bool | None,
+        listeners: list[Listener],
+        stop: Stop,
+        command: str,
+    ) -> Instalment:
+        known_as = arrival.fingerprint() if self._folder is not None else ""
+        checkpoints = None if self._folder is None else self._learning(self._folder)
+        if checkpoints is not None and self._unsaved:
+            checkpoints.clear()  # the progress of a learn that is done, and part of what goes on from here
+        found = None if checkpoints is None else checkpoints.load()
+        if found is not None:
+            pending = found.state["pending"]
+            if resume is None:
+                raise OutputError(
+                    f"{self._folder} holds a learn of {pending['source']} that was not finished and saved (epoch"
+                    f" {pending['epoch']} of {pending['epochs']}): give resume=True to go on with it, or resume=False"
+                    " to start over"
+                )
+            if resume:
+                self._require_same(pending, known_as, spec)
+                self._load_state(found.state)
+                self._kept_events = found.events
+            elif checkpoints is not None:
+                checkpoints.clear()
+        elif resume and self._folder is None:
+            raise SpecError("there is nothing to resume: this learner was neither saved nor loaded")
+        with self._settings(spec):
+            if self._pending is None:
+                self._prepare(arrival, spec)
+            loop = self._ready()
+            loop.use(spec)
+            loop.events.listeners = [self._note_probe, *listeners]
+            task, data = self._task(arrival, spec)
+            self._make_room(loop, data)
+            self._pending = {"data": known_as, "source": arrival.source, "epochs": loop.method.epochs()}
+            self._train(loop, task, data, checkpoints, stop, command)
+            self._keep_past(task)
+            return self._done(loop, task, arrival, known_as)
+
+    def _prepare(self, arrival: Arrival, spec: RunSpec) -> None:
+        """Make the network for the first examples there are; let its head grow for classes that are new."""
+        for label in arrival.labels:
+            self._labels.setdefault(label, len(self._labels))
+        if self._loop is not None:
+            self._loop.grow(len(self._labels))
+            return
+        self._form = arrival.form
+        self._mean, self._std = self._normalise(arrival)
+        self._loop = self._build(spec, arrival.x[:2])
+
+    def _build(self, spec: RunSpec, some: Tensor | None) -> Loop:
+        """The network as it begins, around the labels, form and normalisation there are; `some` examples find its
+        head.
+        """
+        assert self._form is not None
+        form, classes, device = self._form, len(self._labels), torch.device(spec.device)
+        views = Views(self._mean, self._std, device, self._transform)
+        model = self._make_model(spec, form.shape, classes).to(device)
+        if self._head is None and some is not None:
+            with _taking(form):
+                self._head = trace_head(model, some, views.normalised)
+        if self._head is not None:
+            layer = named_head(model, self._head)
+            if layer.out_features != classes:  # somebody else's classes
+                resized(layer, classes, lambda row: derived_seed(spec.seed, f"init/class/{row}"))
+        if some is not None:
+            with _taking(form):
+                _require_scores(model, views.normalised(some), classes, self._head)
+        events = Events()
+        return Loop(spec, model, views, form.shape, classes, events, dtype=form.dtype, head=self._head)
+
+    def _make_model(self, spec: RunSpec, shape: tuple[int, ...], classes: int) -> nn.Module:
+        if self._made_by is None:
+            return build_model(spec, shape, classes)
+        if isinstance(self._made_by, nn.Module):
+            return channels_last(self._made_by)
+        needed = [
+            p
+            for p in inspect.signature(self._made_by).parameters.values()
+            if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        ]
+        with seeded(derived_seed(spec.seed, "init")):
+            model = self._made_by(shape, classes) if needed else self._made_by()
+        if not isinstance(model, nn.Module):
+            raise SpecError(
+                f"the function given as model made a {type(model).__name__}: it must make a torch.nn.Module"
+            )
+        return channels_last(model)
+
+    def _task(self, arrival: Arrival, spec: RunSpec) -> tuple[Task, Examples]:
+        """The task these examples are, and what its new examples are drawn from."""
+        device = torch.device(spec.device)
+        loop = self._ready()
+        numbers = np.array([self._labels[label] for label in arrival.labels], np.int64)
+        y = numbers[arrival.codes] if len(numbers) else arrival.codes
+        train, aside = _held_out(y, spec, loop.task_number)
+        examples = Examples(arrival.x, torch.from_numpy(y).to(device), arrival.release, arrival.in_file)
+        if len(aside):
+            held_out = _rows(examples, aside)
+            examples = _rows(examples, train)
+        else:
+            held_out = _rows(examples, np.zeros(0, np.int64))
+        if not examples.in_file and device.type == "cuda" and not examples.x.is_cuda:
+            free, _ = torch.cuda.mem_get_info(device)
+            if examples.x.nbytes <= LARGEST_SHARE_OF_DEVICE * free:
+                examples = Examples(examples.x.to(device), examples.y)
+        present = tuple(sorted(set(y.tolist())))
+        nothing = _rows(examples, np.zeros(0, np.int64))
+        task = Task(loop.task_number, present, examples, held_out, nothing)
+        if not loop.method.sees_all_tasks or not self._past:
+            return task, examples
+        parts = [*self._past, examples]
+        x = torch.cat([part.x.to(examples.x.device) for part in parts])
+        return task, Examples(x, torch.cat([part.y.to(device) for part in parts]))
+
+    def _make_room(self, loop: Loop, data: Examples) -> None:
+        rows = len(data)
+        if data.apart:
+            rows = max(rows_in_block(data.x[0]), loop.spec.batch_size + 1)
+        loop.make_room(rows, loop.method.epochs() * len(data) / loop.spec.batch_size)
+        if len(data) == 1 and not loop.learner.has_buffer and _normalises_batches(loop.model):
+            raise DataError("one example alone cannot train a network with batch normalisation: give two or more")
+
+    def _train(
+        self, loop: Loop, task: Task, data: Examples, checkpoints: Checkpoints | None, stop: Stop, command: str
+    ) -> None:
+        with contextlib.ExitStack() as stack:
+            if loop.spec.device != "cpu":  # a recording needs a stream of its own
+                stack.enter_context(torch.cuda.stream(torch.cuda.Stream(loop.spec.device)))
+            if checkpoints is None or self._folder is None:
+                loop.events.listeners.append(lambda event: _obey(stop))
+                for _ in loop.learn(task, data):
+                    pass
+                return
+            events = stack.enter_context(
+                contextlib.closing(JsonLines(self._folder / "events.jsonl", self._kept_events))
+            )
+            loop.events.listeners.insert(0, events)
+            saving = stack.enter_context(Saving(loop, checkpoints, self.state_dict, events.synced, stop, command))
+            for _ in loop.learn(task, data, saving.between_epochs):
+                pass
+
+    def _keep_past(self, task: Task) -> None:
+        if self._ready().method.sees_all_tasks:
+            self._past.append(Examples(task.train.x.cpu().clone(), task.train.y.cpu()))
+
+    def _done(self, loop: Loop, task: Task, arrival: Arrival, known_as: str) -> Instalment:
+        recall = self._ask()
+        counts = torch.bincount(task.train.y.cpu(), minlength=len(self._labels)).tolist()
+        known = {int(label) for entry in self._instalments for label in entry["per_class"]}
+        before = self._instalments[-1]["optimizer_steps"] if self._instalments else 0
+        spent = sum(entry["seconds"] for entry in self._instalments)
+        entry = {
+            "number": task.number,
+            "when": _now(),
+            "source": arrival.source,
+            "data": known_as,
+            "examples": len(task.train),
+            "per_class": {str(i): n for i, n in enumerate(counts) if n},
+            "new": [i for i in task.classes if i not in known],
+            "again": [i for i in task.classes if i in known],
+            "epochs": loop.epoch,
+            "steps": loop.optimizer_steps - before,
+            "optimizer_steps": loop.optimizer_steps,
+            "seconds": loop.seconds - spent,
+            "overall": None if recall is None else recall.overall,
+            "recall": {} if recall is None else {str(i): value for i, value in recall.per_class.items()},
+        }
+        self._instalments.append(entry)
+        loop.next_task()
+        loop.events.listeners = []
+        self._unsaved = True
+        self._pending = None
+        return self._instalment(entry)
+
+    def _instalment(self, entry: Mapping[str, Any]) -> Instalment:
+        names = self.classes
+        return Instalment(
+            number=entry["number"],
+            when=entry["when"],
+            source=entry["source"],
+            examples=entry["examples"],
+            new_classes=tuple(names[i] for i in entry["new"]),
+            known_classes=tuple(names[i] for i in entry["again"]),
+            epochs=entry["epochs"],
+            steps=entry["steps"],
+            seconds=entry["seconds"],
+            recall=entry["overall"],
+            per_class=self._by_label(entry["recall"]),
+        )
+
+    def _note_probe(self, event: Event) -> None:
+        if event["event"] == "probe":
+            kept = {name: event[name] for name in ("task", "epoch", "recall", "passed", "next_epoch")}
+            self._probes.append(kept | {"per_class": {str(i): value for i, value in event["per_class"].items()}})
+
+    def _require_same(self, pending: Mapping[str, Any], known_as: str, spec: RunSpec) -> None:
+        if pending["data"] != known_as:
+            raise OutputError(
+                f"{self._folder} holds a learn of other data ({pending['source']}): give that to go on with it, or"
+                " resume=False to start over"
+            )
+        epochs = self._asked_epochs(spec)
+        if epochs is not None and pending["epochs"] != epochs:
+            raise OutputError(
+                f"{self._folder} holds a learn of {pending['epochs']} epochs, not {epochs}: give that number to go on"
+                " with it, or resume=False to start over"
+            )
+
+    def _asked_epochs(self, spec: RunSpec) -> int | None:
+        """How many epochs a learn with this spec takes at most; not known before there is a network."""
+        if self._loop is None:
+            return int(spec.epochs) if spec.get("max_epochs") is None else None
+        self._loop.use(spec)
+        return self._loop.method.epochs()
+
+    def _raw_module(self) -> dict[str, Tensor] | None:
+        """A module that was given, as it is before its first learn changes its head."""
+        if self._loop is not None or not isinstance(self._made_by, nn.Module):
+            return None
+        return copy.deepcopy(self._made_by.state_dict())
+
+    def _go_back(self, before: dict[str, Any], raw: dict[str, Tensor] | None) -> None:
+        """As it was before a learn that failed."""
+        if raw is not None and isinstance(self._made_by, nn.Module):
+            if self._head is not None:
+                was = raw[f"{self._head}.weight" if self._head else "weight"]
+                resized(named_head(self._made_by, self._head), len(was), lambda row: row)
+            self._made_by.load_state_dict(raw)
+        self._load_state(before)
+
+    # Asking
+
+    def predict(self, x: Any) -> np.ndarray:
+        """The label of each example, in the user's own words."""
+        return self._named(self._scores(x).argmax(dim=1))
+
+    def predict_proba(self, x: Any) -> np.ndarray:
+        """A probability for each example and class, the classes as in `classes`."""
+        found: np.ndarray = self._scores(x).float().softmax(dim=1).cpu().numpy()
+        return found
+
+    def _scores(self, x: Any) -> Tensor:
+        loop = self._ready()
+        assert self._form is not None
+        arrival = read_unlabelled(x, self._form)
+        with self._settings(self.spec):
+            return self._answers(loop, arrival)
+
+    def _answers(self, loop: Loop, arrival: Arrival) -> Tensor:
+        found = []
+        rows = rows_in_block(arrival.x[0])
+        for start in range(0, len(arrival.x), rows):
+            found.append(loop.method.predict(arrival.x[start : start + rows]))
+            arrival.release()
+        return torch.cat(found)
+
+    def _named(self, chosen: Tensor) -> np.ndarray:
+        names = self.classes
+        kinds = {type(name) for name in names}
+        if len(kinds) == 1 and kinds <= {int, str, float, bool}:
+            found: np.ndarray = np.array(names)[chosen.cpu().numpy()]
+            return found
+        mixed = np.empty(len(chosen), object)
+        for i, place in enumerate(chosen.tolist()):
+            mixed[i] = names[place]
+        return mixed
+
+    def evaluate(self, x: Any, y: Any = None) -> Evaluation:
+        """Accuracy on examples with known labels, overall and of each class, against the best it ever was. A label that
+        was never learned counts as wrong. What was found is kept with the learner.
+        """
+        loop = self._ready()
+        arrival = read(x, y, form=self._form, size=self._size)
+        with self._settings(self.spec):
+            chosen = self._answers(loop, arrival).argmax(dim=1).cpu().numpy()
+        truth = np.array([self._labels.get(label, -1) for label in arrival.labels])[arrival.codes]
+        right = chosen == truth
+        per_class = {label: 100 * float(right[arrival.codes == i].mean()) for i, label in enumerate(arrival.labels)}
+        entry = {
+            "when": _now(),
+            "after": len(self._instalments),
+            "examples": len(right),
+            "accuracy": 100 * float(right.mean()),
+            "per_class": {str(self._labels[label]): v for label, v in per_class.items() if label in self._labels},
+        }
+        self._evaluations.append(entry)
+        best = self._best("per_class", self._evaluations)
+        return Evaluation(
+            accuracy=entry["accuracy"],  # type: ignore[arg-type]
+            per_class=per_class,
+            best={label: max(value, best.get(label, 0.0)) for label, value in per_class.items()},
+            best_accuracy=max(one["accuracy"] for one in self._evaluations),
+            examples=len(right),
+        )
+
+    def recall(self) -> Recalled:
+        """What is still known of each class, asked of the memory now; and every probe there was."""
+        with self._settings(self.spec):
+            recall = self._ask()
+        if recall is None:
+            raise SpecError(
+                f"method {self.spec.method} keeps no examples to ask about: evaluate(x, y) says what is known"
+            )
+        now = self._by_label(recall.per_class)
+        best = self._best("recall", self._instalments)
+        return Recalled(
+            overall=recall.overall,
+            per_class=now,
+            kept=self._kept(),
+            best={label: max(value, best.get(label, 0.0)) for label, value in now.items()},
+            history=[entry | {"per_class": self._by_label(entry["per_class"])} for entry in self._probes],
+        )
+
+    def _ask(self) -> Recall | None:
+        """The recall of the memory. It draws from a generator of its own and leaves no trace."""
+        learner = self._ready().learner
+        buffer = learner.buffer
+        if len(buffer) == 0:
+            return None
+        chosen = torch.arange(len(buffer), device=buffer.y.device)
+        if len(buffer) > MOST_ASKED:
+            chosen = buffer.draw(1, MOST_ASKED, learner.generators.at(f"recall/{len(self._instalments)}"))[0]
+        return score(learner.method.predict(buffer.x[chosen]), buffer.y[chosen], buffer.classes())
+
+    def _kept(self) -> dict[Hashable, int]:
+        buffer = self._ready().learner.buffer
+        counts = torch.bincount(buffer.y[: len(buffer)], minlength=len(self._labels)).tolist()
+        return dict(zip(self._labels, counts, strict=True))
+
+    def _by_label(self, values: Mapping[Any, float]) -> dict[Hashable, float]:
+        names = self.classes
+        return {names[int(i)]: value for i, value in values.items()}
+
+    def _best(self, name: str, entries: Sequence[Mapping[str, Any]]) -> dict[Hashable, float]:
+        best: dict[Hashable, float] = {}
+        for entry in entries:
+            for label, value in self._by_label(entry[name]).items():
+                best[label] = max(value, best.get(label, 0.0))
+        return best
+
+    def forget(self, label: Hashable) -> int:
+        """Remove the examples of a class from the memory, and say how many there were. The network itself is not
+        touched: it will forget the class by itself, as others are learned.
+        """
+        loop = self._ready()
+        if label not in self._labels:
+            raise SpecError(f"label {label!r} was never learned: the classes are {_some(self.classes)}")
+        number = self._labels[label]
+        self._past = [_rows(part, np.flatnonzero(part.y.numpy() != number)) for part in self._past]
+        return loop.learner.buffer.remove(number)
+
+    def export(self, path: str | Path) -> Path:
+        """Write a self-contained program, by suffix `.pt2` (torch.export) or `.onnx`: from examples as `predict` takes
+        them to a score for each class, with the names of the classes inside.
+        """
+        loop = self._ready()
+        assert self._form is not None
+        path = Path(path)
+        answering = loop.method.exported()
+        network = Normalised(answering, loop.learner.views.mean, loop.learner.views.std)
+        example = torch.zeros((2, *self._form.shape), dtype=self._form.dtype)
+        export(network, example, [str(label) for label in self.classes], path)
+        return path
+
+    # Keeping
+
+    def save(self, folder: str | Path) -> Path:
+        """Keep everything in a folder, to be loaded again: a kill while it is written leaves what was there before."""
+        folder = Path(folder)
+        require_folder(folder)
+        if self._learns_in(folder) is not None:
+            with locked(folder):
+                return self._save(folder)
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            strange = [path.name for path in folder.iterdir() if path.name != LOCK and path.suffix != PART]
+        if strange:
+            raise OutputError(f"{folder} is not empty and holds no learner ({strange[0]}): choose another folder")
+        with locked(folder):
+            return self._save(folder)
+
+    def _learns_in(self, folder: Path) -> str | None:
+        """The learner that a folder holds, by its id; an error where it is another than this."""
+        file = folder / "spec.json"
+        if not file.exists():
+            return None
+        about = _about(folder)
+        if about["id"] != self._id:
+            raise OutputError(f"{folder} holds another learner: choose another folder, or remove it")
+        return str(about["id"])
+
+    def _save(self, folder: Path) -> Path:
+        state = self.state_dict()
+        for label in self._labels:
+            encoded(label)  # before anything is written
+        if not (folder / "spec.json").exists():
+            write_json(folder / "spec.json", self._describe())
+        events = folder / "events.jsonl"
+        size = events.stat().st_size if events.exists() else 0
+        checkpoints = Checkpoints(folder / "checkpoint", self._id, self.spec.device, kept=1)
+        checkpoints.save(checkpoints.newest() + 1, state, size)
+        if self._loop is not None:
+            write_model(folder / MODEL_FILE, self._loop, self._given.to_dict(), self.classes, beside=False)
+        write_json(folder / HISTORY, self._document())
+        self._learning(folder).clear()
+        self._unsaved = False
+        self._folder, self._kept_events = folder, size
+        return folder
+
+    def _document(self) -> dict[str, Any]:
+        """What the report shows."""
+        loop = self._loop
+        kept = [] if loop is None else list(self._kept().values())
+        last = self._instalments[-1] if self._instalments else {"recall": {}, "overall": None}
+        return {
+            "method": self.spec.method,
+            "model": self._made_from(),
+            "version": tfcsr.__version__,
+            "made": _now(),
+            "classes": [str(label) for label in self._labels],
+            "capacity": 0 if loop is None else loop.learner.buffer.capacity,
+            "kept": kept,
+            "recall_now": [last["recall"].get(str(i)) if n else None for i, n in enumerate(kept)],
+            "recall_overall": last["overall"],
+            "instalments": self._instalments,
+            "probes": self._probes,
+            "evaluations": self._evaluations,
+        }
+
+    def _made_from(self) -> str:
+        return str(self.spec.model) if self._made_by is None else _source_of(self._made_by)
+
+    def _describe(self) -> dict[str, Any]:
+        return {
+            "learner": FORMAT,
+            "id": self._id,
+            "tfcsr": tfcsr.__version__,
+            "spec": self._given.to_dict(),
+            "model": "" if self._made_by is None else _source_of(self._made_by),
+            "transform": "" if self._transform is None else fingerprint.of_code(_plain_function(self._transform)),
+            "size": self._size,
+            "head": self._head,
+        }
+
+    def _learning(self, folder: Path) -> Checkpoints:
+        """Where the progress of a learn is kept until it is done and saved."""
+        return Checkpoints(folder / "learning", self._id, self.spec.device)
+
+    @classmethod
+    def load(
+        cls,
+        folder: str | Path,
+        *,
+        model: nn.Module | Callable[..., nn.Module] | None = None,
+        transform: Transform | None = None,
+        transform_each: Transform | None = None,
+        device: str | None = None,
+    ) -> Self:
+        """The learner that was saved in a folder, or the network that a run has kept. A model or a transform that was
+        given as an object has to be given again: a folder holds no code.
+        """
+        folder = Path(folder)
+        if (folder / MODEL_FILE).exists() and not _is_learner(folder):
+            return cls._from_run(folder, model, device)
+        about = _about(folder)
+        _require_given(folder, "model", bool(about["model"]), model is not None, about["model"])
+        given = transform or transform_each
+        _require_given(folder, "transform", bool(about["transform"]), given is not None, "a function")
+        learner = cls._made(
+            about["spec"], folder, model, about["head"], about["size"], transform, transform_each, device
+        )
+        if given is not None and fingerprint.of_code(given) != about["transform"]:
+            _warn(f"the transform of {folder} was another: what is learned from now on goes through this one")
+        learner._id = str(about["id"])
+        learner._folder = folder
+        found = Checkpoints(folder / "checkpoint", learner._id, learner.spec.device, kept=1).load()
+        if found is None:
+            raise OutputError(f"{folder} holds a learner without its state: its checkpoint is missing")
+        learner._kept_events = found.events
+        learner._try_state(found.state, folder)
+        return learner
+
+    @classmethod
+    def _made(
+        cls,
+        values: Any,
+        folder: Path,
+        model: nn.Module | Callable[..., nn.Module] | None,
+        head: str | None,
+        size: int | None,
+        transform: Transform | None,
+        transform_each: Transform | None,
+        device: str | None,
+    ) -> Self:
+        try:
+            if not isinstance(values, dict):
+                raise SpecError("it holds no spec")
+            spec = LearnerSpec.read(values | ({} if device is None else {"device": device}))
+            if "pretrained" in spec.options():  # the weights are here: nothing is fetched for a folder's sake
+                spec = spec.replace(pretrained=False)
+        except SpecError as error:
+            raise OutputError(f"{folder / 'spec.json'} cannot be used: {error}") from None
+        learner = cls(
+            model="cnn", method="finetune", head=head, size=size, transform=transform, transform_each=transform_each
+        )
+        learner._given, learner.spec = spec, on_this_machine(spec)
+        learner._made_by = model if spec.model == OWN else None
+        return learner
+
+    def _try_state(self, state: dict[str, Any], folder: Path) -> None:
+        try:
+            self._load_state(state)
+        except torch.OutOfMemoryError:
+            raise
+        except NONSENSE as error:
+            problem = str(error).partition("\n")[0]
+            raise OutputError(f"{folder} does not hold a learner that can be used ({problem})") from None
+
+    @classmethod
+    def _from_run(cls, folder: Path, model: nn.Module | Callable[..., nn.Module] | None, device: str | None) -> Self:
+        """The network a run has kept: it predicts, and learns on with a fresh optimizer."""
+        kept = read_model(folder / MODEL_FILE)
+        parts = {name: kept.beside[name] for name in ("buffer", "method") if name in kept.beside}
+        fields = {name: value for name, value in kept.spec.items() if name in LearnerSpec.fields()}
+        own = {name: value for name, value in kept.spec.items() if name not in fields}
+        run = RunFolder(folder).spec()
+        options = {name: own[name] for name in run.options() if name in own and name not in run.fields()}
+        options = {name: value for name, value in options.items() if name in _options_of(fields | options)}
+        learner = cls._made(fields | options, folder, model, kept.head, None, None, None, device)
+        state: dict[str, Any] = {
+            "built": {"shape": list(kept.shape), "dtype": str(kept.dtype).removeprefix("torch.")},
+            "labels": [encoded(label) for label in kept.labels],
+            "mean": kept.mean,
+            "std": kept.std,
+            "head": kept.head,
+            "modes": {},
+            "frozen": None,
+            "loop": {
+                "model": kept.weights,
+                "optimizer": None,
+                "generators": None,
+                "probes": [],
+                "progress": None,
+                "tasks": kept.beside.get("tasks", 0),
+            }
+            | parts,
+            "past": [],
+            "instalments": [],
+            "evaluations": [],
+            "probes": [],
+            "pending": None,
+        }
+        learner._try_state(state, folder)
+        return learner
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that changes."""
+        loop = self._loop
+        built = None
+        if loop is not None and self._form is not None:
+            built = {"shape": list(self._form.shape), "dtype": str(self._form.dtype).removeprefix("torch.")}
+        pending = self._pending
+        return {
+            "built": built,
+            "labels": [encoded(label) if _can_be_kept(label) else label for label in self._labels],
+            "mean": self._mean,
+            "std": self._std,
+            "head": self._head,
+            "modes": {} if loop is None else {n: m.training for n, m in loop.model.named_modules()},
+            "frozen": None if loop is None else [n for n, p in loop.model.named_parameters() if not p.requires_grad],
+            "loop": None if loop is None else loop.state_dict(),
+            "past": [{"x": part.x, "y": part.y} for part in self._past],
+            "instalments": list(self._instalments),
+            "evaluations": list(self._evaluations),
+            "probes": list(self._probes),
+            "pending": None if pending is None or loop is None else pending | {"epoch": loop.epoch},
+        }
+
+    def _load_state(self, state: Mapping[str, Any]) -> None:
+        labels = [decoded(label) if isinstance(label, dict) else label for label in state["labels"]]
+        self._labels = {label: i for i, label in enumerate(labels)}
+        if len(self._labels) != len(labels):
+            raise ValueError("two classes of one name")
+        self._mean, self._std, self._head = state["mean"], state["std"], state["head"]
+        self._past = [Examples(part["x"], part["y"]) for part in state["past"]]
+        self._instalments = _records(state["instalments"], ("number", "when", "source", "examples", "recall"))
+        self._evaluations = _records(state["evaluations"], ("when", "after", "accuracy", "per_class"))
+        self._probes = _records(state["probes"], ("task", "epoch", "recall", "passed", "per_class"))
+        self._pending = None if state["pending"] is None else dict(state["pending"])
+        if state["built"] is None:
+            self._loop, self._form = None, None
+            return
+        dtype = getattr(torch, state["built"]["dtype"])
+        shape = tuple(state["built"]["shape"])
+        self._form = Form(shape, dtype)
+        self._require_sizes(state["loop"])
+        if self._loop is not None:  # the very module that a user may hold
+            self._made_by, made_by = self._loop.model, self._made_by
+            self._loop = self._build(self.spec, None)
+            self._made_by = made_by
+        else:
+            self._loop = self._build(self.spec, None)
+        self._set_modes(self._loop.model, state)
+        if state["frozen"] is not None:
+            self._loop = self._around(self._loop.model)
+        loop, kept = self._loop, dict(state["loop"])
+        if kept["progress"] is None:  # of a run, which kept its network and its buffer, but no optimizer
+            fresh = loop.state_dict()
+            kept |= {name: fresh[name] for name in ("optimizer", "generators", "progress")}
+            kept |= {name: fresh[name] for name in ("buffer", "method") if name not in kept}
+            kept["progress"] = fresh["progress"] | {
+                "task_number": kept["tasks"] + 1,
+                "epochs_per_task": [1] * kept["tasks"],
+            }
+        loop.load_state_dict(kept)
+
+    def _around(self, model: nn.Module) -> Loop:
+        """A loop whose optimizer has the parameters that are trained now."""
+        assert self._form is not None
+        views = Views(self._mean, self._std, torch.device(self.spec.device), self._transform)
+        form = self._form
+        return Loop(self.spec, model, views, form.shape, len(self._labels), Events(), dtype=form.dtype, head=self._head)
+
+    def _set_modes(self, model: nn.Module, state: Mapping[str, Any]) -> None:
+        for name, module in model.named_modules():
+            module.training = bool(state["modes"].get(name, module.training))
+        if state["frozen"] is not None:
+            for name, parameter in model.named_parameters():
+                parameter.requires_grad_(name not in state["frozen"])
+
+    def _require_sizes(self, kept: Mapping[str, Any]) -> None:
+        """Before anything is made as large as a file claims: what the file holds must be as large."""
+        assert self._form is not None
+        capacity, buffer = self.spec.get("buffer_capacity"), kept.get("buffer")
+        if buffer is not None and tuple(buffer["x"].shape) != (capacity or 0, *self._form.shape):
+            raise ValueError("its buffer has another size than its spec says")
+        if self._made_by is not None or self._loop is not None or not MODELS.ships(self.spec.model):
+            return
+        with torch.device("meta"), contextlib.suppress(NotImplementedError):
+            claimed = MODELS.get(self.spec.model)(
+                self._form.shape, len(self._labels), **self.spec.options_of(MODELS, self.spec.model)
+            )
+            shapes = {name: tuple(tensor.shape) for name, tensor in claimed.state_dict().items()}
+            if shapes != {name: tuple(tensor.shape) for name, tensor in kept["model"].items()}:
+                raise ValueError("its weights are of another network than its spec says")
+
+    @contextmanager
+    def _claimed(self) -> Iterator[None]:
+        """The folder to ourselves, while its learn goes on."""
+        if self._folder is None:
+            yield
+            return
+        folder = self._folder
+        try:
+            claim = contextlib.ExitStack()
+            claim.enter_context(locked(folder))
+        except OutputError as error:
+            if (folder / LOCK).exists() or folder.exists() is False:
+                raise
+            _warn(f"{error}: this learn is not saved while it goes on")
+            self._folder = None
+            try:
+                yield
+            finally:
+                self._folder = folder
+            return
+        with claim:
+            yield
+
+    @contextmanager
+    def _settings(self, spec: RunSpec) -> Iterator[None]:
+        with settings(spec):
+            yield
+
+
+class _Each:
+    """A transform of one example, for a batch of them."""
+
+    def __init__(self, function: Transform) -> None:
+        self.function = function
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return torch.stack([self.function(one) for one in x])
+
+
+def _plain_function(transform: Transform) -> Transform:
+    return transform.function if isinstance(transform, _Each) else transform
+
+
+def _normalisation(wanted: Normalisation) -> Callable[[Arrival], tuple[Tensor, Tensor] | tuple[None, None]]:
+    if wanted == "auto":
+        return statistics
+    if wanted == "none":
+        return lambda arrival: _per_channel(arrival, (0.0,), (1.0,)) if arrival.x.dtype == torch.uint8 else (None, None)
+    if not isinstance(wanted, tuple | list) or len(wanted) != 2:
+        raise SpecError(f"normalise {wanted!r} is neither 'auto', 'none' nor (mean, std)")
+    return lambda arrival: _per_channel(arrival, *wanted)
+
+
+def _per_channel(arrival: Arrival, mean: Any, std: Any) -> tuple[Tensor, Tensor]:
+    """Given numbers, in the units that examples are stored in."""
+    channels, unit = arrival.x.shape[1], 255.0 if arrival.x.dtype == torch.uint8 else 1.0
+    found = []
+    for name, values in (("mean", mean), ("std", std)):
+        given = torch.as_tensor(values, dtype=torch.float32).flatten()
+        if len(given) not in (1, channels) or not bool(given.isfinite().all()):
+            raise SpecError(f"normalise has a {name} of {len(given)} numbers: give {channels}, one for each channel")
+        found.append((given * unit).expand(channels).reshape(1, channels, *(1 for _ in arrival.x.shape[2:])).clone())
+    if bool((found[1] <= 0).any()):
+        raise SpecError("normalise has a std that is not above 0")
+    return found[0], found[1]
+
+
+@contextmanager
+def _taking(form: Form) -> Iterator[None]:
+    """What a model says to examples it was not made for, in one line."""
+    try:
+        yield
+    except SpecError:
+        raise
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        problem = str(error).partition("\n")[0]
+        raise SpecError(f"the model cannot take examples of shape {form.shape}: {problem}") from None
+
+
+def _require_scores(model: nn.Module, x: Tensor, classes: int, head: str | None) -> None:
+    found = predict(model, x)
+    if tuple(found.shape) != (len(x), classes):
+        raise SpecError(
+            f"the model gives {tuple(found.shape)[1:]} scores for an example with {classes} classes: head={head!r} is"
+            " not the layer that gives them; name the one that does"
+        )
+
+
+def _rows(examples: Examples, rows: np.ndarray) -> Examples:
+    chosen = torch.from_numpy(rows)
+    return Examples(examples.x[chosen.to(examples.x.device)], examples.y[chosen.to(examples.y.device)])
+
+
+def _held_out(y: np.ndarray, spec: RunSpec, task: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows to train on, and those set aside: a share of each class that has enough of them."""
+    if spec.held_out == 0:
+        return np.arange(len(y)), np.zeros(0, np.int64)
+    aside = np.zeros(len(y), bool)
+    for label in np.unique(y):
+        rows = np.flatnonzero(y == label)
+        away = min(round(spec.held_out * len(rows)), len(rows) - 1)
+        drawn = np.random.default_rng(derived_seed(spec.seed, f"held-out/{task}/{label}")).permutation(len(rows))
+        aside[rows[drawn[:away]]] = True
+    if not aside.any():
+        raise DataError(f"no class has enough examples to hold out {spec.held_out:g} of them: raise held_out")
+    return np.flatnonzero(~aside), np.flatnonzero(aside)
+
+
+def _normalises_batches(model: nn.Module) -> bool:
+    return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
+
+
+def _on_terminal(progress: bool | None) -> bool:
+    return sys.stderr.isatty() if progress is None else progress
+
+
+def _obey(stop: Stop) -> None:
+    if stop.number is not None:
+        raise Interrupted(stop.number, "stopped; the learner is as it was before")
+
+
+def _now() -> str:
+    return datetime.now().astimezone().isoformat(timespec="seconds")
+
+
+def _warn(text: str) -> None:
+    import warnings
+
+    warnings.warn(text, TfcsrWarning, stacklevel=3)
+
+
+def _some(labels: Sequence[Hashable]) -> str:
+    more = f" and {len(labels) - 10} more" if len(labels) > 10 else ""
+    return ", ".join(map(str, labels[:10])) + more
+
+
+def _can_be_kept(label: Hashable) -> bool:
+    try:
+        encoded(label)
+    except OutputError:
+        return False
+    return True
+
+
+def _records(values: Any, names: Sequence[str]) -> list[dict[str, Any]]:
+    """Entries of a history as far as they are ones."""
+    if not isinstance(values, list) or any(not isinstance(v, dict) or not set(names) <= v.keys() for v in values):
+        raise ValueError("a history that is none")
+    return [dict(value) for value in values]
+
+
+def _source_of(made_by: Any) -> str:
+    kind = type(made_by) if isinstance(made_by, nn.Module) else made_by
+    return f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', type(kind).__name__)}"
+
+
+def _is_learner(folder: Path) -> bool:
+    file = folder / "spec.json"
+    if not file.exists():
+        return False
+    about = read_json(file)
+    return isinstance(about, dict) and "learner" in about
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    if not (folder / "spec.json").exists():
+        raise OutputError(f"{folder} holds no learner: give a folder that `save` or `tfcsr learn` has written")
+    about = read_json(folder / "spec.json")
+    if not isinstance(about, dict) or "learner" not in about:
+        raise OutputError(f"{folder} holds a run, and that kept no network: give the folder of a learner")
+    kinds: dict[str, Any] = {
+        "id": str,
+        "spec": dict,
+        "model": str,
+        "transform": str,
+        "size": int | None,
+        "head": str | None,
+    }
+    if about["learner"] != FORMAT:
+        raise OutputError(
+            f"{folder} has format {about['learner']!r}, this version of tfcsr reads {FORMAT}: use the one that wrote it"
+        )
+    for name, kind in kinds.items():
+        if not isinstance(about.get(name, 0.0), kind):
+            raise OutputError(f"{folder / 'spec.json'} is damaged: {name} is {json.dumps(about.get(name))[:60]}")
+    return about
+
+
+def _require_given(folder: Path, name: str, was: bool, given: bool, what: str) -> None:
+    if was and not given:
+        raise SpecError(f"{folder} was made with a {name} of its own ({what}): give it again, load(..., {name}=...)")
+    if given and not was:
+        raise SpecError(f"{folder} was made without a {name} of its own: leave {name} out")
+
+
+def _options_of(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    return Parts({name: value for name, value in values.items() if value is not None}, LearnerSpec.fields()).options
