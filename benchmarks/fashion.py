@@ -64,9 +64,11 @@ def lay_out(data: Path, out: Path, most: int = 0) -> None:
 def accuracy(folder: Path, method: str, seed: int, together: bool, epochs: int) -> dict[str, object]:
     from tfcsr import Learner
 
-    learner = Learner(model="cnn", method=method, buffer_capacity=CAPACITY, seed=seed, epochs=epochs) if (
-        method != "joint"
-    ) else Learner(model="cnn", method=method, seed=seed, epochs=epochs)
+    learner = (
+        Learner(model="cnn", method=method, buffer_capacity=CAPACITY, seed=seed, epochs=epochs)
+        if (method != "joint")
+        else Learner(model="cnn", method=method, seed=seed, epochs=epochs)
+    )
     for week in range(1, len(WEEKS) + 1):
         learner.learn(folder / f"week{week}")
     found = learner.evaluate(folder / "test")

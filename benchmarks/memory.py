@@ -56,8 +56,8 @@ def child(kind: str, folder: Path, steps: int, device: str, model: str) -> dict[
     import torch
 
     from tfcsr import Learner
-    from tfcsr import learner as where
     from tfcsr.data.packed import pack
+    from tfcsr.learner import instalments
 
     times: list[float] = []
 
@@ -81,7 +81,7 @@ def child(kind: str, folder: Path, steps: int, device: str, model: str) -> dict[
         packed.x.release()
         data = (x, y)
     if kind == "host":
-        where.LARGEST_SHARE_OF_DEVICE = 0.0
+        instalments.LARGEST_SHARE_OF_DEVICE = 0.0
     with contextlib.suppress(EnoughError):
         learner.learn(*data, listeners=[watch], progress=False)
     spent = times[-1] - times[WARM_UP]

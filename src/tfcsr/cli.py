@@ -296,7 +296,7 @@ def _add_flag(group: Any, option: Option, parts: Sequence[Parts]) -> None:
 
 
 def _learn(options: dict[str, Any]) -> None:
-    from tfcsr.learner_commands import learn
+    from tfcsr.learner.commands import learn
 
     ours = {name: options.pop(name) for name in ("folder", "data", "out", "size", "head", "skip_unreadable", "again")}
     size = ours.pop("size")
@@ -304,13 +304,13 @@ def _learn(options: dict[str, Any]) -> None:
 
 
 def _predict(options: dict[str, Any]) -> None:
-    from tfcsr.learner_commands import predict
+    from tfcsr.learner.commands import predict
 
     predict(**options)
 
 
 def _recall(options: dict[str, Any]) -> None:
-    from tfcsr.learner_commands import recall
+    from tfcsr.learner.commands import recall
 
     recall(_console(), **options)
 

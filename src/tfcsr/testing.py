@@ -14,7 +14,7 @@ networks on the benchmark `tiny`, which this module registers; it needs neither 
 
 import copy
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,14 +27,18 @@ from tfcsr.buffer.buffer import Buffer
 from tfcsr.buffer.policies import POLICIES
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
-from tfcsr.data.tasks import TaskSequence
+from tfcsr.data.tasks import Examples, Task, TaskSequence
+from tfcsr.data.views import Views
+from tfcsr.errors import TfcsrError
 from tfcsr.experiments.origin import load
 from tfcsr.experiments.training import Training
 from tfcsr.methods import METHODS
 from tfcsr.models import MODELS
+from tfcsr.models.head import trace_head
 from tfcsr.recall.schedule import SCHEDULES
 from tfcsr.spec import Parts, RunSpec, known_options
-from tfcsr.training.events import Listener
+from tfcsr.training.events import Events, Listener
+from tfcsr.training.loop import Loop, build_model
 from tfcsr.training.step import CapturedSteps
 
 Check = Callable[[str], None]
@@ -350,6 +354,94 @@ def a_late_step_costs_what_the_first_did(method: str) -> None:
     assert counts[6] <= counts[3] + 2, f"operations of a step by task: {counts}"
 
 
+def learns_classes_that_come_later(method: str) -> None:
+    """As in a network that is kept: its head grows for classes that nobody had announced."""
+    with one_thread():
+        loop, announced = _small_loop(method, 2), _small_loop(method, 4)
+        for one in (loop, announced):
+            _learn(one, (0, 1))
+            one.next_task()
+        saved: list[dict[str, Any]] = []
+        try:
+            _grow(loop, announced)
+            _learn(loop, (2, 3), lambda: saved.append(copy.deepcopy(loop.state_dict())))
+            scores = loop.method.predict(loop.learner.buffer.x.new_zeros((5, *loop.shape)))
+            assert scores.shape == (5, 4), f"predict gives {scores.shape[1:]} scores for 4 classes: {FOLLOW}"
+        except (RuntimeError, ValueError, LookupError, TypeError, TfcsrError) as error:
+            problem = str(error).partition("\n")[0]
+            raise AssertionError(f"it fails with classes that come later ({problem}): {FOLLOW}") from error
+        resumed = _small_loop(method, 4)
+        resumed.load_state_dict(saved[0])
+        _learn(resumed, (2, 3))
+    whole, again = _flat(loop.state_dict()), _flat(resumed.state_dict())
+    different = [name for name in whole if name not in again or not _same(whole[name], again[name])]
+    assert not different, f"a grown network's state leads elsewhere ({different[0]}): is all `grow` sets in state_dict?"
+
+
+FOLLOW = "override `grow`, so that what the method keeps of each class follows"
+
+
+def _small_loop(method: str, classes: int) -> Loop:
+    """As a learner has one, with a head that can grow."""
+    spec = make_spec(method=method, epochs=2, max_epochs=2, mastery_threshold=100)
+    dataset = striped_dataset()
+    views, shape = Views.of(dataset, spec.device), dataset.train_x.shape[1:]
+    model = build_model(spec, shape, classes)
+    head = trace_head(model, torch.from_numpy(dataset.train_x[:2]), views.normalised)
+    return Loop(spec, model, views, shape, classes, Events(), head=head)
+
+
+def _learn(loop: Loop, classes: tuple[int, ...], boundary: Callable[[], None] = lambda: None) -> None:
+    """What is left of the task that these classes are."""
+    dataset = striped_dataset()
+
+    def examples(labels: Iterable[int], split: slice) -> Examples:
+        rows = np.concatenate([np.flatnonzero(dataset.train_y == label)[split] for label in labels])
+        return Examples(torch.from_numpy(dataset.train_x[rows]), torch.from_numpy(dataset.train_y[rows]))
+
+    train, held_out = slice(8, None), slice(8)
+    task = Task(
+        loop.task_number, classes, examples(classes, train), examples(classes, held_out), examples(classes, held_out)
+    )
+    data = examples(range(max(classes) + 1), train) if loop.method.sees_all_tasks else task.train
+    loop.make_room(len(data), 0)
+    for _ in loop.learn(task, data, boundary):
+        pass
+
+
+def _grow(loop: Loop, announced: Loop) -> None:
+    """Let its head grow to the classes that another knew from the beginning, and see what has become of its state."""
+    before, state = copy.deepcopy(loop.model.state_dict()), _flat(loop.method.state_dict())
+    loop.grow(announced.learner.classes)
+    for name, weight in loop.model.state_dict().items():
+        shared = weight[tuple(slice(size) for size in before[name].shape)]
+        assert _same(shared, before[name]), f"{name} of the old classes has changed while the head grew: leave it alone"
+    now, expected = _flat(loop.method.state_dict()), _flat(announced.method.state_dict())
+    for name in state.keys() & now.keys() & expected.keys():
+        was, there, wanted = (tuple(getattr(values[name], "shape", ())) for values in (state, now, expected))
+        assert there == wanted or there != was, f"{name} still has shape {there}, with 4 classes {wanted}: {FOLLOW}"
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    """What a state holds, by where it stands; but for what the clock says."""
+    if isinstance(value, Mapping):
+        entries: Iterable[tuple[Any, Any]] = value.items()
+    elif isinstance(value, list | tuple):
+        entries = enumerate(value)
+    else:
+        return {} if name == "progress/seconds" else {name: value}
+    return {k: v for key, entry in entries for k, v in _flat(entry, f"{name}/{key}" if name else str(key)).items()}
+
+
+def _same(one: Any, other: Any) -> bool:
+    """To the bit: nan is nan."""
+    if not isinstance(one, Tensor) or not isinstance(other, Tensor):
+        return bool(one == other)
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return torch.equal(*(t.contiguous().reshape(-1).view(torch.uint8) for t in (one, other)))
+
+
 METHOD_CHECKS: tuple[Check, ...] = (
     same_spec_same_bits,
     another_seed_gives_another_run,
@@ -363,6 +455,7 @@ METHOD_CHECKS: tuple[Check, ...] = (
     captured_and_plain_steps_agree_to_the_bit,
     host_waits_once_in_a_while_not_once_a_step,
     a_late_step_costs_what_the_first_did,
+    learns_classes_that_come_later,
 )
 
 

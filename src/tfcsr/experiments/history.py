@@ -1,4 +1,4 @@
-"""What a learner has been through, as a file that is read without torch: what was learned when, and what is recalled."""
+"""What a learner has been through, as a file that is read without torch: what it learned when, what it recalls."""
 
 import contextlib
 import json

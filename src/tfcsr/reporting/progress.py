@@ -113,7 +113,7 @@ class RunDisplay:
 
 
 class LearnDisplay:
-    """One call of `learn` on a terminal: images packed, then epochs, time left, last recall. It leaves nothing there."""
+    """One call of `learn` on a terminal: images packed, then epochs, time left, recall. It leaves nothing there."""
 
     def __init__(self, *, shown: bool) -> None:
         self.console = Console(stderr=True)

@@ -57,7 +57,7 @@ class Policy(ABC):
         """The values of its `fields` for what `keep` has just answered."""
         return {}
 
-    def forget(self, label: int) -> None:
+    def forget(self, label: int) -> None:  # noqa: B027 - most have nothing to forget
         """A class's examples have been taken out of the buffer."""
 
     def state_dict(self) -> dict[str, Any]:

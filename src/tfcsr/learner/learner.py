@@ -2,16 +2,12 @@
 
 import contextlib
 import copy
-import inspect
-import json
 import secrets
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -19,103 +15,57 @@ from torch import Tensor, nn
 
 import tfcsr
 from tfcsr import fingerprint
-from tfcsr.data.arriving import Arrival, Form, read, read_unlabelled, statistics
+from tfcsr.data.arriving import Arrival, Form, read, read_unlabelled
 from tfcsr.data.folders import read_images
 from tfcsr.data.tasks import Examples, Task
 from tfcsr.data.views import Views
-from tfcsr.errors import DataError, OutOfMemoryError, OutputError, SpecError, TfcsrWarning
-from tfcsr.experiments.folder import RunFolder
+from tfcsr.errors import DataError, OutOfMemoryError, OutputError, SpecError
 from tfcsr.experiments.history import HISTORY
 from tfcsr.experiments.machine import on_this_machine, settings
 from tfcsr.experiments.saving import Saving
 from tfcsr.experiments.stop import Interrupted, Stop
-from tfcsr.files import LOCK, PART, locked, read_json, require_folder, write_json, writing
-from tfcsr.generators import derived_seed, seeded
+from tfcsr.files import LOCK, PART, locked, require_folder, write_json, writing
+from tfcsr.generators import derived_seed
+from tfcsr.learner.folder import (
+    FORMAT,
+    is_learner,
+    read_about,
+    require_given,
+    source_of,
+    spec_of_run,
+    state_of_run,
+    warn,
+)
+from tfcsr.learner.instalments import all_together, make_task, some_of
+from tfcsr.learner.network import (
+    Each,
+    Normalisation,
+    Transform,
+    make_model,
+    normalisation,
+    normalises_batches,
+    plain_function,
+    require_scores,
+    taking,
+)
+from tfcsr.learner.records import Evaluation, History, Instalment, Recalled, best_of, by_label, now
 from tfcsr.models import MODELS
 from tfcsr.models.export import Normalised, export
 from tfcsr.models.head import named_head, resized, trace_head
-from tfcsr.models.predict import predict
 from tfcsr.recall.probe import Recall, score
 from tfcsr.reporting.progress import LearnDisplay
-from tfcsr.spec import OWN, LearnerSpec, Parts, RunSpec
+from tfcsr.spec import OWN, LearnerSpec, RunSpec
 from tfcsr.training.checkpoint import NONSENSE, Checkpoints
-from tfcsr.training.events import Event, Events, JsonLines, Listener
-from tfcsr.training.loop import Loop, build_model, channels_last
+from tfcsr.training.events import Events, JsonLines, Listener
+from tfcsr.training.loop import Loop
 from tfcsr.training.model_file import NAME as MODEL_FILE
 from tfcsr.training.model_file import decoded, encoded, read_model, write_model
 from tfcsr.training.staging import rows_in_block
 
-FORMAT = 1
-# Of a GPU's free memory, for the examples of one call of `learn`; more stay in host memory.
-LARGEST_SHARE_OF_DEVICE = 0.4
 # Recall is asked of the whole memory, or of so many drawn from it.
 MOST_ASKED = 10_000
-# Points of recall or accuracy below its best, from which on a class is said to be forgotten.
-FORGOTTEN = 5.0
 
 Model = str | nn.Module | Callable[..., nn.Module]
-Transform = Callable[[Tensor], Tensor]
-Normalisation = Literal["auto", "none"] | tuple[Any, Any]
-
-
-@dataclass(frozen=True)
-class Instalment:
-    """What one call of `learn` was, and what was recalled of each class right after it, in percent."""
-
-    number: int
-    when: str
-    source: str
-    examples: int
-    new_classes: tuple[Hashable, ...]
-    known_classes: tuple[Hashable, ...]
-    epochs: int
-    steps: int
-    seconds: float
-    recall: float | None
-    per_class: Mapping[Hashable, float]
-
-
-@dataclass(frozen=True)
-class Recalled:
-    """What is still known of the memory, in percent: overall and of each class; how many examples of each are kept, the
-    best it ever was after a `learn`, and every probe there was. These examples are also replayed, which flatters.
-    """
-
-    overall: float
-    per_class: Mapping[Hashable, float]
-    kept: Mapping[Hashable, int]
-    best: Mapping[Hashable, float]
-    history: Sequence[Mapping[str, Any]]
-
-    @property
-    def asked(self) -> int:
-        """How many examples the memory holds."""
-        return sum(self.kept.values())
-
-    @property
-    def forgotten(self) -> dict[Hashable, float]:
-        """The classes that lost points from their best, and how many; the most first."""
-        return _lost(self.per_class, self.best)
-
-
-@dataclass(frozen=True)
-class Evaluation:
-    """Accuracy in percent on examples with known labels: overall, of each class, and the best each ever was."""
-
-    accuracy: float
-    per_class: Mapping[Hashable, float]
-    best: Mapping[Hashable, float]
-    best_accuracy: float
-    examples: int
-
-    @property
-    def forgotten(self) -> dict[Hashable, float]:
-        return _lost(self.per_class, self.best)
-
-
-def _lost(now: Mapping[Hashable, float], best: Mapping[Hashable, float]) -> dict[Hashable, float]:
-    lost = {label: best[label] - value for label, value in now.items() if best[label] - value >= FORGOTTEN}
-    return dict(sorted(lost.items(), key=lambda entry: -entry[1]))
 
 
 class Learner:
@@ -153,8 +103,8 @@ class Learner:
         self._given: RunSpec = LearnerSpec(model=name, method=method, **options)
         self.spec = on_this_machine(self._given)
         self._made_by = None if isinstance(model, str) else model
-        self._head, self._size, self._normalise = head, size, _normalisation(normalise)
-        self._transform = transform or (None if transform_each is None else _Each(transform_each))
+        self._head, self._size, self._normalise = head, size, normalisation(normalise)
+        self._transform = transform or (None if transform_each is None else Each(transform_each))
         self._id = secrets.token_hex(8)
         self._form: Form | None = None
         self._labels: dict[Hashable, int] = {}
@@ -162,9 +112,7 @@ class Learner:
         self._std: Tensor | None = None
         self._loop: Loop | None = None
         self._past: list[Examples] = []  # all data there was, for a method that sees it
-        self._instalments: list[dict[str, Any]] = []
-        self._evaluations: list[dict[str, Any]] = []
-        self._probes: list[dict[str, Any]] = []
+        self._history = History()
         self._pending: dict[str, Any] | None = None
         self._folder: Path | None = None
         self._kept_events = 0
@@ -185,7 +133,7 @@ class Learner:
     @property
     def history(self) -> list[Instalment]:
         """What was learned when."""
-        return [self._instalment(entry) for entry in self._instalments]
+        return [Instalment.of(entry, self.classes) for entry in self._history.instalments]
 
     @property
     def is_learning(self) -> bool:
@@ -194,10 +142,10 @@ class Learner:
 
     def has_just_learned(self, x: Any, y: Any = None, *, skip_unreadable: bool = False) -> bool:
         """Whether these very examples were the last it learned."""
-        if not self._instalments:
+        if not self._history.instalments:
             return False
         arrival = read(x, y, form=self._form, size=self._size, skip_unreadable=skip_unreadable)
-        return bool(self._instalments[-1]["data"] == arrival.fingerprint())
+        return bool(self._history.instalments[-1]["data"] == arrival.fingerprint())
 
     def settings(self) -> dict[str, Any]:
         """What it was made with."""
@@ -215,7 +163,7 @@ class Learner:
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in self._given.given().items())
-        return f"Learner({fields}: {len(self._labels)} classes in {len(self._instalments)} instalments)"
+        return f"Learner({fields}: {len(self._labels)} classes in {len(self._history.instalments)} instalments)"
 
     def _ready(self) -> Loop:
         if self._loop is None:
@@ -253,7 +201,7 @@ class Learner:
                 skip_unreadable=skip_unreadable,
                 progress=display.packing,
             )
-            before = copy.deepcopy(self.state_dict())
+            before = self._snapshot()
             raw = self._raw_module()
             try:
                 with self._claimed():
@@ -297,13 +245,14 @@ class Learner:
                 checkpoints.clear()
         elif resume and self._folder is None:
             raise SpecError("there is nothing to resume: this learner was neither saved nor loaded")
-        with self._settings(spec):
+        with settings(spec):
             if self._pending is None:
                 self._prepare(arrival, spec)
             loop = self._ready()
             loop.use(spec)
-            loop.events.listeners = [self._note_probe, *listeners]
-            task, data = self._task(arrival, spec)
+            loop.events.listeners = [self._history.note, *listeners]
+            task = make_task(arrival, self._labels, spec, loop.task_number)
+            data = all_together([*self._past, task.train]) if loop.method.sees_all_tasks else task.train
             self._make_room(loop, data)
             self._pending = {"data": known_as, "source": arrival.source, "epochs": loop.method.epochs()}
             self._train(loop, task, data, checkpoints, stop, command)
@@ -328,70 +277,26 @@ class Learner:
         assert self._form is not None
         form, classes, device = self._form, len(self._labels), torch.device(spec.device)
         views = Views(self._mean, self._std, device, self._transform)
-        model = self._make_model(spec, form.shape, classes).to(device)
+        model = make_model(self._made_by, spec, form.shape, classes).to(device)
         if self._head is None and some is not None:
-            with _taking(form):
+            with taking(form):
                 self._head = trace_head(model, some, views.normalised)
         if self._head is not None:
             layer = named_head(model, self._head)
             if layer.out_features != classes:  # somebody else's classes
                 resized(layer, classes, lambda row: derived_seed(spec.seed, f"init/class/{row}"))
         if some is not None:
-            with _taking(form):
-                _require_scores(model, views.normalised(some), classes, self._head)
+            with taking(form):
+                require_scores(model, views.normalised(some), classes, self._head)
         events = Events()
         return Loop(spec, model, views, form.shape, classes, events, dtype=form.dtype, head=self._head)
-
-    def _make_model(self, spec: RunSpec, shape: tuple[int, ...], classes: int) -> nn.Module:
-        if self._made_by is None:
-            return build_model(spec, shape, classes)
-        if isinstance(self._made_by, nn.Module):
-            return channels_last(self._made_by)
-        needed = [
-            p
-            for p in inspect.signature(self._made_by).parameters.values()
-            if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-        with seeded(derived_seed(spec.seed, "init")):
-            model = self._made_by(shape, classes) if needed else self._made_by()
-        if not isinstance(model, nn.Module):
-            raise SpecError(
-                f"the function given as model made a {type(model).__name__}: it must make a torch.nn.Module"
-            )
-        return channels_last(model)
-
-    def _task(self, arrival: Arrival, spec: RunSpec) -> tuple[Task, Examples]:
-        """The task these examples are, and what its new examples are drawn from."""
-        device = torch.device(spec.device)
-        loop = self._ready()
-        numbers = np.array([self._labels[label] for label in arrival.labels], np.int64)
-        y = numbers[arrival.codes] if len(numbers) else arrival.codes
-        train, aside = _held_out(y, spec, loop.task_number)
-        examples = Examples(arrival.x, torch.from_numpy(y).to(device), arrival.release, arrival.in_file)
-        if len(aside):
-            held_out = _rows(examples, aside)
-            examples = _rows(examples, train)
-        else:
-            held_out = _rows(examples, np.zeros(0, np.int64))
-        if not examples.in_file and device.type == "cuda" and not examples.x.is_cuda:
-            free, _ = torch.cuda.mem_get_info(device)
-            if examples.x.nbytes <= LARGEST_SHARE_OF_DEVICE * free:
-                examples = Examples(examples.x.to(device), examples.y)
-        present = tuple(sorted(set(y.tolist())))
-        nothing = _rows(examples, np.zeros(0, np.int64))
-        task = Task(loop.task_number, present, examples, held_out, nothing)
-        if not loop.method.sees_all_tasks or not self._past:
-            return task, examples
-        parts = [*self._past, examples]
-        x = torch.cat([part.x.to(examples.x.device) for part in parts])
-        return task, Examples(x, torch.cat([part.y.to(device) for part in parts]))
 
     def _make_room(self, loop: Loop, data: Examples) -> None:
         rows = len(data)
         if data.apart:
             rows = max(rows_in_block(data.x[0]), loop.spec.batch_size + 1)
         loop.make_room(rows, loop.method.epochs() * len(data) / loop.spec.batch_size)
-        if len(data) == 1 and not loop.learner.has_buffer and _normalises_batches(loop.model):
+        if len(data) == 1 and not loop.learner.has_buffer and normalises_batches(loop.model):
             raise DataError("one example alone cannot train a network with batch normalisation: give two or more")
 
     def _train(
@@ -412,6 +317,7 @@ class Learner:
             saving = stack.enter_context(Saving(loop, checkpoints, self.state_dict, events.synced, stop, command))
             for _ in loop.learn(task, data, saving.between_epochs):
                 pass
+            self._kept_events = events.synced()
 
     def _keep_past(self, task: Task) -> None:
         if self._ready().method.sees_all_tasks:
@@ -420,12 +326,13 @@ class Learner:
     def _done(self, loop: Loop, task: Task, arrival: Arrival, known_as: str) -> Instalment:
         recall = self._ask()
         counts = torch.bincount(task.train.y.cpu(), minlength=len(self._labels)).tolist()
-        known = {int(label) for entry in self._instalments for label in entry["per_class"]}
-        before = self._instalments[-1]["optimizer_steps"] if self._instalments else 0
-        spent = sum(entry["seconds"] for entry in self._instalments)
+        past = self._history.instalments
+        known = {int(label) for entry in past for label in entry["per_class"]}
+        before = past[-1]["optimizer_steps"] if past else 0
+        spent = sum(entry["seconds"] for entry in past)
         entry = {
             "number": task.number,
-            "when": _now(),
+            "when": now(),
             "source": arrival.source,
             "data": known_as,
             "examples": len(task.train),
@@ -439,33 +346,12 @@ class Learner:
             "overall": None if recall is None else recall.overall,
             "recall": {} if recall is None else {str(i): value for i, value in recall.per_class.items()},
         }
-        self._instalments.append(entry)
+        past.append(entry)
         loop.next_task()
         loop.events.listeners = []
         self._unsaved = True
         self._pending = None
-        return self._instalment(entry)
-
-    def _instalment(self, entry: Mapping[str, Any]) -> Instalment:
-        names = self.classes
-        return Instalment(
-            number=entry["number"],
-            when=entry["when"],
-            source=entry["source"],
-            examples=entry["examples"],
-            new_classes=tuple(names[i] for i in entry["new"]),
-            known_classes=tuple(names[i] for i in entry["again"]),
-            epochs=entry["epochs"],
-            steps=entry["steps"],
-            seconds=entry["seconds"],
-            recall=entry["overall"],
-            per_class=self._by_label(entry["recall"]),
-        )
-
-    def _note_probe(self, event: Event) -> None:
-        if event["event"] == "probe":
-            kept = {name: event[name] for name in ("task", "epoch", "recall", "passed", "next_epoch")}
-            self._probes.append(kept | {"per_class": {str(i): value for i, value in event["per_class"].items()}})
+        return Instalment.of(entry, self.classes)
 
     def _require_same(self, pending: Mapping[str, Any], known_as: str, spec: RunSpec) -> None:
         if pending["data"] != known_as:
@@ -486,6 +372,12 @@ class Learner:
             return int(spec.epochs) if spec.get("max_epochs") is None else None
         self._loop.use(spec)
         return self._loop.method.epochs()
+
+    def _snapshot(self) -> dict[str, Any]:
+        """A copy of everything that a learn changes. Past examples are only ever added to."""
+        state = self.state_dict()
+        past = state.pop("past")
+        return copy.deepcopy(state) | {"past": past}
 
     def _raw_module(self) -> dict[str, Tensor] | None:
         """A module that was given, as it is before its first learn changes its head."""
@@ -517,7 +409,7 @@ class Learner:
         loop = self._ready()
         assert self._form is not None
         arrival = read_unlabelled(x, self._form)
-        with self._settings(self.spec):
+        with settings(self.spec):
             return self._answers(loop, arrival)
 
     def _answers(self, loop: Loop, arrival: Arrival) -> Tensor:
@@ -545,44 +437,45 @@ class Learner:
         """
         loop = self._ready()
         arrival = read(x, y, form=self._form, size=self._size)
-        with self._settings(self.spec):
+        with settings(self.spec):
             chosen = self._answers(loop, arrival).argmax(dim=1).cpu().numpy()
         truth = np.array([self._labels.get(label, -1) for label in arrival.labels])[arrival.codes]
         right = chosen == truth
         per_class = {label: 100 * float(right[arrival.codes == i].mean()) for i, label in enumerate(arrival.labels)}
         entry = {
-            "when": _now(),
-            "after": len(self._instalments),
+            "when": now(),
+            "after": len(self._history.instalments),
             "examples": len(right),
             "accuracy": 100 * float(right.mean()),
             "per_class": {str(self._labels[label]): v for label, v in per_class.items() if label in self._labels},
         }
-        self._evaluations.append(entry)
-        best = self._best("per_class", self._evaluations)
+        self._history.evaluations.append(entry)
+        best = by_label(best_of(self._history.evaluations, "per_class"), self.classes)
         return Evaluation(
             accuracy=entry["accuracy"],  # type: ignore[arg-type]
             per_class=per_class,
             best={label: max(value, best.get(label, 0.0)) for label, value in per_class.items()},
-            best_accuracy=max(one["accuracy"] for one in self._evaluations),
+            best_accuracy=max(one["accuracy"] for one in self._history.evaluations),
             examples=len(right),
         )
 
     def recall(self) -> Recalled:
         """What is still known of each class, asked of the memory now; and every probe there was."""
-        with self._settings(self.spec):
+        with settings(self.spec):
             recall = self._ask()
         if recall is None:
             raise SpecError(
                 f"method {self.spec.method} keeps no examples to ask about: evaluate(x, y) says what is known"
             )
-        now = self._by_label(recall.per_class)
-        best = self._best("recall", self._instalments)
+        names = self.classes
+        per_class = by_label(recall.per_class, names)
+        best = by_label(best_of(self._history.instalments, "recall"), names)
         return Recalled(
             overall=recall.overall,
-            per_class=now,
+            per_class=per_class,
             kept=self._kept(),
-            best={label: max(value, best.get(label, 0.0)) for label, value in now.items()},
-            history=[entry | {"per_class": self._by_label(entry["per_class"])} for entry in self._probes],
+            best={label: max(value, best.get(label, 0.0)) for label, value in per_class.items()},
+            history=[entry | {"per_class": by_label(entry["per_class"], names)} for entry in self._history.probes],
         )
 
     def _ask(self) -> Recall | None:
@@ -593,24 +486,13 @@ class Learner:
             return None
         chosen = torch.arange(len(buffer), device=buffer.y.device)
         if len(buffer) > MOST_ASKED:
-            chosen = buffer.draw(1, MOST_ASKED, learner.generators.at(f"recall/{len(self._instalments)}"))[0]
+            chosen = buffer.draw(1, MOST_ASKED, learner.generators.at(f"recall/{len(self._history.instalments)}"))[0]
         return score(learner.method.predict(buffer.x[chosen]), buffer.y[chosen], buffer.classes())
 
     def _kept(self) -> dict[Hashable, int]:
         buffer = self._ready().learner.buffer
         counts = torch.bincount(buffer.y[: len(buffer)], minlength=len(self._labels)).tolist()
         return dict(zip(self._labels, counts, strict=True))
-
-    def _by_label(self, values: Mapping[Any, float]) -> dict[Hashable, float]:
-        names = self.classes
-        return {names[int(i)]: value for i, value in values.items()}
-
-    def _best(self, name: str, entries: Sequence[Mapping[str, Any]]) -> dict[Hashable, float]:
-        best: dict[Hashable, float] = {}
-        for entry in entries:
-            for label, value in self._by_label(entry[name]).items():
-                best[label] = max(value, best.get(label, 0.0))
-        return best
 
     def forget(self, label: Hashable) -> int:
         """Remove the examples of a class from the memory, and say how many there were. The network itself is not
@@ -620,7 +502,7 @@ class Learner:
         if label not in self._labels:
             raise SpecError(f"label {label!r} was never learned: the classes are {_some(self.classes)}")
         number = self._labels[label]
-        self._past = [_rows(part, np.flatnonzero(part.y.numpy() != number)) for part in self._past]
+        self._past = [some_of(part, np.flatnonzero(part.y.numpy() != number)) for part in self._past]
         return loop.learner.buffer.remove(number)
 
     def export(self, path: str | Path) -> Path:
@@ -658,10 +540,10 @@ class Learner:
         file = folder / "spec.json"
         if not file.exists():
             return None
-        about = _about(folder)
-        if about["id"] != self._id:
+        found = str(read_about(folder)["id"])
+        if found != self._id:
             raise OutputError(f"{folder} holds another learner: choose another folder, or remove it")
-        return str(about["id"])
+        return found
 
     def _save(self, folder: Path) -> Path:
         state = self.state_dict()
@@ -685,24 +567,23 @@ class Learner:
         """What the report shows."""
         loop = self._loop
         kept = [] if loop is None else list(self._kept().values())
-        last = self._instalments[-1] if self._instalments else {"recall": {}, "overall": None}
+        past = self._history
+        last = past.instalments[-1] if past.instalments else {"recall": {}, "overall": None}
         return {
             "method": self.spec.method,
             "model": self._made_from(),
             "version": tfcsr.__version__,
-            "made": _now(),
+            "made": now(),
             "classes": [str(label) for label in self._labels],
             "capacity": 0 if loop is None else loop.learner.buffer.capacity,
             "kept": kept,
             "recall_now": [last["recall"].get(str(i)) if n else None for i, n in enumerate(kept)],
             "recall_overall": last["overall"],
-            "instalments": self._instalments,
-            "probes": self._probes,
-            "evaluations": self._evaluations,
+            **past.state_dict(),
         }
 
     def _made_from(self) -> str:
-        return str(self.spec.model) if self._made_by is None else _source_of(self._made_by)
+        return str(self.spec.model) if self._made_by is None else source_of(self._made_by)
 
     def _describe(self) -> dict[str, Any]:
         return {
@@ -710,8 +591,8 @@ class Learner:
             "id": self._id,
             "tfcsr": tfcsr.__version__,
             "spec": self._given.to_dict(),
-            "model": "" if self._made_by is None else _source_of(self._made_by),
-            "transform": "" if self._transform is None else fingerprint.of_code(_plain_function(self._transform)),
+            "model": "" if self._made_by is None else source_of(self._made_by),
+            "transform": "" if self._transform is None else fingerprint.of_code(plain_function(self._transform)),
             "size": self._size,
             "head": self._head,
         }
@@ -734,17 +615,17 @@ class Learner:
         given as an object has to be given again: a folder holds no code.
         """
         folder = Path(folder)
-        if (folder / MODEL_FILE).exists() and not _is_learner(folder):
+        if (folder / MODEL_FILE).exists() and not is_learner(folder):
             return cls._from_run(folder, model, device)
-        about = _about(folder)
-        _require_given(folder, "model", bool(about["model"]), model is not None, about["model"])
+        about = read_about(folder)
+        require_given(folder, "model", bool(about["model"]), model is not None, about["model"])
         given = transform or transform_each
-        _require_given(folder, "transform", bool(about["transform"]), given is not None, "a function")
+        require_given(folder, "transform", bool(about["transform"]), given is not None, "a function")
         learner = cls._made(
             about["spec"], folder, model, about["head"], about["size"], transform, transform_each, device
         )
         if given is not None and fingerprint.of_code(given) != about["transform"]:
-            _warn(f"the transform of {folder} was another: what is learned from now on goes through this one")
+            warn(f"the transform of {folder} was another: what is learned from now on goes through this one")
         learner._id = str(about["id"])
         learner._folder = folder
         found = Checkpoints(folder / "checkpoint", learner._id, learner.spec.device, kept=1).load()
@@ -774,9 +655,7 @@ class Learner:
                 spec = spec.replace(pretrained=False)
         except SpecError as error:
             raise OutputError(f"{folder / 'spec.json'} cannot be used: {error}") from None
-        learner = cls(
-            model="cnn", method="finetune", head=head, size=size, transform=transform, transform_each=transform_each
-        )
+        learner = cls(head=head, size=size, transform=transform, transform_each=transform_each)
         learner._given, learner.spec = spec, on_this_machine(spec)
         learner._made_by = model if spec.model == OWN else None
         return learner
@@ -794,37 +673,8 @@ class Learner:
     def _from_run(cls, folder: Path, model: nn.Module | Callable[..., nn.Module] | None, device: str | None) -> Self:
         """The network a run has kept: it predicts, and learns on with a fresh optimizer."""
         kept = read_model(folder / MODEL_FILE)
-        parts = {name: kept.beside[name] for name in ("buffer", "method") if name in kept.beside}
-        fields = {name: value for name, value in kept.spec.items() if name in LearnerSpec.fields()}
-        own = {name: value for name, value in kept.spec.items() if name not in fields}
-        run = RunFolder(folder).spec()
-        options = {name: own[name] for name in run.options() if name in own and name not in run.fields()}
-        options = {name: value for name, value in options.items() if name in _options_of(fields | options)}
-        learner = cls._made(fields | options, folder, model, kept.head, None, None, None, device)
-        state: dict[str, Any] = {
-            "built": {"shape": list(kept.shape), "dtype": str(kept.dtype).removeprefix("torch.")},
-            "labels": [encoded(label) for label in kept.labels],
-            "mean": kept.mean,
-            "std": kept.std,
-            "head": kept.head,
-            "modes": {},
-            "frozen": None,
-            "loop": {
-                "model": kept.weights,
-                "optimizer": None,
-                "generators": None,
-                "probes": [],
-                "progress": None,
-                "tasks": kept.beside.get("tasks", 0),
-            }
-            | parts,
-            "past": [],
-            "instalments": [],
-            "evaluations": [],
-            "probes": [],
-            "pending": None,
-        }
-        learner._try_state(state, folder)
+        learner = cls._made(spec_of_run(kept), folder, model, kept.head, None, None, None, device)
+        learner._try_state(state_of_run(kept), folder)
         return learner
 
     def state_dict(self) -> dict[str, Any]:
@@ -844,9 +694,7 @@ class Learner:
             "frozen": None if loop is None else [n for n, p in loop.model.named_parameters() if not p.requires_grad],
             "loop": None if loop is None else loop.state_dict(),
             "past": [{"x": part.x, "y": part.y} for part in self._past],
-            "instalments": list(self._instalments),
-            "evaluations": list(self._evaluations),
-            "probes": list(self._probes),
+            **self._history.state_dict(),
             "pending": None if pending is None or loop is None else pending | {"epoch": loop.epoch},
         }
 
@@ -857,9 +705,7 @@ class Learner:
             raise ValueError("two classes of one name")
         self._mean, self._std, self._head = state["mean"], state["std"], state["head"]
         self._past = [Examples(part["x"], part["y"]) for part in state["past"]]
-        self._instalments = _records(state["instalments"], ("number", "when", "source", "examples", "recall"))
-        self._evaluations = _records(state["evaluations"], ("when", "after", "accuracy", "per_class"))
-        self._probes = _records(state["probes"], ("task", "epoch", "recall", "passed", "per_class"))
+        self._history = History.from_dict(state, len(labels))
         self._pending = None if state["pending"] is None else dict(state["pending"])
         if state["built"] is None:
             self._loop, self._form = None, None
@@ -931,7 +777,7 @@ class Learner:
         except OutputError as error:
             if (folder / LOCK).exists() or folder.exists() is False:
                 raise
-            _warn(f"{error}: this learn is not saved while it goes on")
+            warn(f"{error}: this learn is not saved while it goes on")
             self._folder = None
             try:
                 yield
@@ -941,94 +787,6 @@ class Learner:
         with claim:
             yield
 
-    @contextmanager
-    def _settings(self, spec: RunSpec) -> Iterator[None]:
-        with settings(spec):
-            yield
-
-
-class _Each:
-    """A transform of one example, for a batch of them."""
-
-    def __init__(self, function: Transform) -> None:
-        self.function = function
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return torch.stack([self.function(one) for one in x])
-
-
-def _plain_function(transform: Transform) -> Transform:
-    return transform.function if isinstance(transform, _Each) else transform
-
-
-def _normalisation(wanted: Normalisation) -> Callable[[Arrival], tuple[Tensor, Tensor] | tuple[None, None]]:
-    if wanted == "auto":
-        return statistics
-    if wanted == "none":
-        return lambda arrival: _per_channel(arrival, (0.0,), (1.0,)) if arrival.x.dtype == torch.uint8 else (None, None)
-    if not isinstance(wanted, tuple | list) or len(wanted) != 2:
-        raise SpecError(f"normalise {wanted!r} is neither 'auto', 'none' nor (mean, std)")
-    return lambda arrival: _per_channel(arrival, *wanted)
-
-
-def _per_channel(arrival: Arrival, mean: Any, std: Any) -> tuple[Tensor, Tensor]:
-    """Given numbers, in the units that examples are stored in."""
-    channels, unit = arrival.x.shape[1], 255.0 if arrival.x.dtype == torch.uint8 else 1.0
-    found = []
-    for name, values in (("mean", mean), ("std", std)):
-        given = torch.as_tensor(values, dtype=torch.float32).flatten()
-        if len(given) not in (1, channels) or not bool(given.isfinite().all()):
-            raise SpecError(f"normalise has a {name} of {len(given)} numbers: give {channels}, one for each channel")
-        found.append((given * unit).expand(channels).reshape(1, channels, *(1 for _ in arrival.x.shape[2:])).clone())
-    if bool((found[1] <= 0).any()):
-        raise SpecError("normalise has a std that is not above 0")
-    return found[0], found[1]
-
-
-@contextmanager
-def _taking(form: Form) -> Iterator[None]:
-    """What a model says to examples it was not made for, in one line."""
-    try:
-        yield
-    except SpecError:
-        raise
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        problem = str(error).partition("\n")[0]
-        raise SpecError(f"the model cannot take examples of shape {form.shape}: {problem}") from None
-
-
-def _require_scores(model: nn.Module, x: Tensor, classes: int, head: str | None) -> None:
-    found = predict(model, x)
-    if tuple(found.shape) != (len(x), classes):
-        raise SpecError(
-            f"the model gives {tuple(found.shape)[1:]} scores for an example with {classes} classes: head={head!r} is"
-            " not the layer that gives them; name the one that does"
-        )
-
-
-def _rows(examples: Examples, rows: np.ndarray) -> Examples:
-    chosen = torch.from_numpy(rows)
-    return Examples(examples.x[chosen.to(examples.x.device)], examples.y[chosen.to(examples.y.device)])
-
-
-def _held_out(y: np.ndarray, spec: RunSpec, task: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows to train on, and those set aside: a share of each class that has enough of them."""
-    if spec.held_out == 0:
-        return np.arange(len(y)), np.zeros(0, np.int64)
-    aside = np.zeros(len(y), bool)
-    for label in np.unique(y):
-        rows = np.flatnonzero(y == label)
-        away = min(round(spec.held_out * len(rows)), len(rows) - 1)
-        drawn = np.random.default_rng(derived_seed(spec.seed, f"held-out/{task}/{label}")).permutation(len(rows))
-        aside[rows[drawn[:away]]] = True
-    if not aside.any():
-        raise DataError(f"no class has enough examples to hold out {spec.held_out:g} of them: raise held_out")
-    return np.flatnonzero(~aside), np.flatnonzero(aside)
-
-
-def _normalises_batches(model: nn.Module) -> bool:
-    return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
-
 
 def _on_terminal(progress: bool | None) -> bool:
     return sys.stderr.isatty() if progress is None else progress
@@ -1037,16 +795,6 @@ def _on_terminal(progress: bool | None) -> bool:
 def _obey(stop: Stop) -> None:
     if stop.number is not None:
         raise Interrupted(stop.number, "stopped; the learner is as it was before")
-
-
-def _now() -> str:
-    return datetime.now().astimezone().isoformat(timespec="seconds")
-
-
-def _warn(text: str) -> None:
-    import warnings
-
-    warnings.warn(text, TfcsrWarning, stacklevel=3)
 
 
 def _some(labels: Sequence[Hashable]) -> str:
@@ -1060,58 +808,3 @@ def _can_be_kept(label: Hashable) -> bool:
     except OutputError:
         return False
     return True
-
-
-def _records(values: Any, names: Sequence[str]) -> list[dict[str, Any]]:
-    """Entries of a history as far as they are ones."""
-    if not isinstance(values, list) or any(not isinstance(v, dict) or not set(names) <= v.keys() for v in values):
-        raise ValueError("a history that is none")
-    return [dict(value) for value in values]
-
-
-def _source_of(made_by: Any) -> str:
-    kind = type(made_by) if isinstance(made_by, nn.Module) else made_by
-    return f"{getattr(kind, '__module__', '')}.{getattr(kind, '__qualname__', type(kind).__name__)}"
-
-
-def _is_learner(folder: Path) -> bool:
-    file = folder / "spec.json"
-    if not file.exists():
-        return False
-    about = read_json(file)
-    return isinstance(about, dict) and "learner" in about
-
-
-def _about(folder: Path) -> dict[str, Any]:
-    if not (folder / "spec.json").exists():
-        raise OutputError(f"{folder} holds no learner: give a folder that `save` or `tfcsr learn` has written")
-    about = read_json(folder / "spec.json")
-    if not isinstance(about, dict) or "learner" not in about:
-        raise OutputError(f"{folder} holds a run, and that kept no network: give the folder of a learner")
-    kinds: dict[str, Any] = {
-        "id": str,
-        "spec": dict,
-        "model": str,
-        "transform": str,
-        "size": int | None,
-        "head": str | None,
-    }
-    if about["learner"] != FORMAT:
-        raise OutputError(
-            f"{folder} has format {about['learner']!r}, this version of tfcsr reads {FORMAT}: use the one that wrote it"
-        )
-    for name, kind in kinds.items():
-        if not isinstance(about.get(name, 0.0), kind):
-            raise OutputError(f"{folder / 'spec.json'} is damaged: {name} is {json.dumps(about.get(name))[:60]}")
-    return about
-
-
-def _require_given(folder: Path, name: str, was: bool, given: bool, what: str) -> None:
-    if was and not given:
-        raise SpecError(f"{folder} was made with a {name} of its own ({what}): give it again, load(..., {name}=...)")
-    if given and not was:
-        raise SpecError(f"{folder} was made without a {name} of its own: leave {name} out")
-
-
-def _options_of(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    return Parts({name: value for name, value in values.items() if value is not None}, LearnerSpec.fields()).options
