@@ -436,7 +436,7 @@ def _flat(value: Any, name: str = "") -> dict[str, Any]:
 def _same(one: Any, other: Any) -> bool:
     """To the bit: nan is nan."""
     if not isinstance(one, Tensor) or not isinstance(other, Tensor):
-        return bool(one == other)
+        return type(one) is type(other) and bool(one == other)
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
     return torch.equal(*(t.contiguous().reshape(-1).view(torch.uint8) for t in (one, other)))

@@ -71,6 +71,9 @@ def test_images_are_found_below_by_suffix_and_sorted_by_path(tmp_path):
 
 def test_the_order_of_the_file_system_makes_no_difference(tmp_path, monkeypatch):
     touch(*(tmp_path / f"{name}/{number}.png" for name in "ab" for number in range(5)))
+    touch(tmp_path / "elsewhere/far.png")
+    for name in ("one", "other"):  # which counts once
+        (tmp_path / "a" / name).symlink_to(tmp_path / "elsewhere")
     expected = list_images(tmp_path)
     scandir = os.scandir
 
@@ -297,7 +300,7 @@ def unreadable(folder: Path) -> dict[Path, str]:
         ("empty.png", b"", "empty"),
         ("text.png", b"I am no image", "not a PNG, JPEG or WebP image"),
         ("zero.jpg", b"\0" * 100, "not a PNG, JPEG or WebP image"),
-        ("gif.png", b"GIF89a\1\0\1\0\0\0\0", "not a PNG, JPEG or WebP image"),
+        ("bmp.png", draw(folder / "x.bmp", noise).read_bytes(), "not a PNG, JPEG or WebP image"),
         ("bomb.png", zeros_png(10_000, 10_000), "too many"),  # Pillow only warns
         ("bombs.png", zeros_png(100_000, 100_000), "too many"),
     ):

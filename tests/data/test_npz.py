@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 
 from tfcsr.data import npz
+from tfcsr.errors import DataError
 
 X = np.arange(4 * 2 * 3 * 5, dtype=np.uint8).reshape(4, 2, 3, 5)
 
@@ -70,14 +71,14 @@ def test_what_does_not_go_together_is_refused(path, refused, arrays, said):
         npz.read(path)
 
 
-def test_pickles_are_refused(path, refused):
+def test_pickles_are_refused(path):
     class Bomb:
         def __reduce__(self):
             return os.mkdir, (str(path.parent / "exploded"),)
 
     np.savez(path, x=X, y=np.array([Bomb(), 1, 2, 3], object))
     for read in (npz.read, npz.labels):
-        with refused(path, "y is an array of Python objects", "save numbers or text"):
+        with pytest.raises(DataError, match=rf"^{path}: y is an array of Python objects.*save numbers or text"):
             read(path)
     assert not (path.parent / "exploded").exists()
 

@@ -248,8 +248,19 @@ def test_the_fingerprint_is_of_the_content(folder, tmp_path):
     assert pack(copy).fingerprint == first.fingerprint
     add(copy, "a/00.png", 77)
     assert pack(copy).fingerprint != first.fingerprint
-    (copy / "a/00.png").rename(copy / "b/00.png")
-    assert len(pack(copy).fingerprint) == len(first.fingerprint)
+    before = pack(copy).fingerprint
+    (copy / "b/05.png").rename(copy / "a/05.png")
+    assert pack(copy).fingerprint != before  # the same images, another label
+
+
+def test_the_fingerprint_tells_training_from_testing(tmp_path):
+    for name in ("flat/a/1.png", "cut/train/a/1.png"):
+        add(tmp_path, name, 1)
+    for name in ("flat/a/2.png", "cut/test/a/2.png"):
+        add(tmp_path, name, 2)
+    flat, cut = pack(tmp_path / "flat"), pack(tmp_path / "cut")
+    assert torch.equal(flat.x.tensor, cut.x.tensor)
+    assert flat.fingerprint != cut.fingerprint
 
 
 @pytest.mark.parametrize("change", ["changed", "touched", "added", "removed", "renamed"])
@@ -335,6 +346,7 @@ def test_unreadable_files_are_named_or_skipped(folder, refused, decoder):
     assert len(decoder.names) == seen + 6
     split = pack(folder, skip_unreadable=True, test_share=0.2)
     assert (split.train, shades(split)[-3:]) == (7, [4, 9, 15])
+    assert split.mean == (pytest.approx(np.mean(shades(split)[:7]) / 255),)
 
 
 def test_a_class_without_a_readable_image_is_refused(folder, refused):
@@ -427,6 +439,20 @@ def test_what_was_left_is_trusted_only_where_it_is_right(folder, decoder, small_
     again = {"journal": 16, "listing": 16, "long": 8}.get(damage, 12)
     assert len(decoder.names) == again
     assert found.path.stat().st_size == 16 * 12
+
+
+def test_killed_time_and_again(folder, decoder, small_chunks):
+    """What was torn off is cut off: what follows it counts."""
+    for after in (5, 6, 7):
+        decoder.stop_after = len(decoder.names) + after
+        with pytest.raises(Killed):
+            pack(folder)
+        with (folder / PLACE / "any-any.journal").open("ab") as file:
+            file.write(b'{"done": 1')
+    decoder.stop_after = None
+    decoder.names.clear()
+    assert shades(pack(folder)) == list(range(16))
+    assert len(decoder.names) == 4
 
 
 def test_a_real_kill(folder, tmp_path):
@@ -561,10 +587,11 @@ HOSTILE = st.recursive(
 
 @pytest.fixture(scope="module")
 def packed_once(tmp_path_factory):
-    """A folder of two images, with its manifest as it should be."""
+    """A folder of three images, with its manifest as it should be."""
     folder = tmp_path_factory.mktemp("hostile")
     add(folder, "a/1.png", 1)
     add(folder, "b/2.png", 2)
+    add(folder, "b/3.png", 3)
     found = pack(folder)
     return folder, found, found.path.with_suffix(".json").read_bytes()
 
@@ -580,8 +607,8 @@ def test_a_hostile_manifest_does_no_harm(packed_once, field, value):
     manifest.write_bytes(sound)
     resealed(manifest, **{field: value})
     found = pack(folder, skip_unreadable=True)
-    assert torch.equal(found.x.tensor, torch.tensor([1, 2], dtype=torch.uint8).reshape(2, 1, 1, 1).expand(2, 1, 3, 4))
-    assert found.y.tolist() == [0, 1]
+    assert torch.equal(found.x.tensor, expected.x.tensor)
+    assert found.y.tolist() == [0, 1, 1]
     assert len(found.mean) == len(found.std) == 1
     assert found.std[0] > 0
 
@@ -599,10 +626,12 @@ def test_any_manifest_does_no_harm(packed_once, value):
     "changes",
     [
         {"shape": [1, 1, 12]},
+        {"shape": [1, 1, 1]},
         {"shape": [3, 2, 2]},
+        {"shape": [3, 2, 2], "mean": [0.1] * 3, "std": [0.1] * 3},
         {"shape": [1, 10**9, 10**9]},
         {"shape": [1, 3, 4.0]},
-        {"skipped": [[0, "x"], [0, "x"]], "shape": [1, 12, 1]},
+        {"skipped": [[0, "x"], [0, "x"]], "shape": [1, 6, 6]},
         {"skipped": [[0, "x"], [5, "x"]]},
         {"mean": [float("nan")]},
         {"std": [0.0]},
@@ -611,15 +640,16 @@ def test_any_manifest_does_no_harm(packed_once, value):
     ],
 )
 def test_certain_hostile_manifests(packed_once, changes):
-    folder, expected, sound = packed_once
-    manifest = expected.path.with_suffix(".json")
-    manifest.write_bytes(sound)
-    resealed(manifest, **changes)
-    found = pack(folder, size=(3, 4), channels=1)
-    assert found.x.tensor.shape == (2, 1, 3, 4)
-    found = pack(folder)
-    assert found.x.tensor.numel() == 24
-    assert len(found.y) == 2
+    folder, _, _ = packed_once
+    for asked in ({}, {"channels": 1}, {"size": (3, 4), "channels": 1}):
+        manifest = pack(folder, **asked).path.with_suffix(".json")
+        resealed(manifest, **changes)
+        found = pack(folder, skip_unreadable=True, **asked)
+        assert found.x.tensor.numel() == 36
+        assert len(found.y) == len(found.x.tensor) == 3
+        assert found.std[0] > 0
+        assert found.x.tensor.shape[1] == asked.get("channels", found.x.tensor.shape[1])
+    assert found.x.tensor.shape == (3, 1, 3, 4)
 
 
 def test_a_digit_that_changed_is_noticed(packed_once):
@@ -645,7 +675,7 @@ def test_any_journal_does_no_harm(packed_once, raw):
 @pytest.mark.parametrize(
     "said",
     [
-        {"done": 3, "skipped": [], "sha256": ""},
+        {"done": 4, "skipped": [], "sha256": ""},
         {"done": 10**30, "skipped": [], "sha256": ""},
         {"done": 0, "skipped": [], "sha256": ""},
         {"done": 1, "skipped": [[0, "x"], [0, "x"]], "sha256": ""},
@@ -662,6 +692,21 @@ def test_certain_hostile_journals(packed_once, said):
     test_any_journal_does_no_harm.hypothesis.inner_test(
         packed_once, json.dumps(said | {"sha256": hashlib.sha256(b"\0" * 12 * rows).hexdigest()}).encode() + b"\n"
     )
+
+
+def test_a_journal_that_takes_back_what_it_said(packed_once):
+    import hashlib
+
+    folder, expected, _ = packed_once
+    shutil.rmtree(folder / PLACE)
+    (folder / PLACE).mkdir()
+    rows = expected.x.tensor.numpy()
+    lines = [{"done": 2, "skipped": []}, {"done": 3, "skipped": [[1, "x"]]}]
+    sums = [hashlib.sha256(rows[:2].tobytes()).hexdigest(), hashlib.sha256(b"").hexdigest()]
+    said = "".join(json.dumps(line | {"sha256": sha}) + "\n" for line, sha in zip(lines, sums, strict=True))
+    (folder / PLACE / "any-any.journal").write_text(packed._Work(folder, None, None, 0.0)._head + said)
+    (folder / PLACE / "any-any.part").write_bytes(rows[:2].tobytes())
+    assert pack(folder).fingerprint == expected.fingerprint
 
 
 # Two at once.

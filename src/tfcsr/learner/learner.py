@@ -50,7 +50,7 @@ from tfcsr.learner.network import (
 )
 from tfcsr.learner.records import Evaluation, History, Instalment, Recalled, best_of, by_label, now
 from tfcsr.models import MODELS
-from tfcsr.models.export import Normalised, export
+from tfcsr.models.export import Normalised, export, require_format
 from tfcsr.models.head import named_head, resized, trace_head
 from tfcsr.recall.probe import Recall, score
 from tfcsr.reporting.progress import LearnDisplay
@@ -512,9 +512,12 @@ class Learner:
         loop = self._ready()
         assert self._form is not None
         path = Path(path)
-        answering = loop.method.exported()
-        network = Normalised(answering, loop.learner.views.mean, loop.learner.views.std)
-        example = torch.zeros((2, *self._form.shape), dtype=self._form.dtype)
+        require_format(path)
+        views, buffer = loop.learner.views, loop.learner.buffer
+        with settings(self.spec):
+            network = Normalised(loop.method.exported(), views.mean, views.std)
+        # Some of the memory, where there is one: the program must answer as the network does.
+        example = buffer.x[:4] if len(buffer) else torch.zeros((2, *self._form.shape), dtype=self._form.dtype)
         export(network, example, [str(label) for label in self.classes], path)
         return path
 

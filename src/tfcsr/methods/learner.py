@@ -61,7 +61,8 @@ class Learner:
         changes = self.buffer.add(x, examples.y, self.generators["reservoir"], self.features)
         slots, rows = changes.arrived()
         if len(slots):
-            self.buffer.write(slots, **self.method.store(x[rows], examples.y[rows]))
+            # The examples may lie elsewhere than the labels and the buffer.
+            self.buffer.write(slots, **self.method.store(x[rows.to(x.device)], examples.y[rows]))
 
     def precision(self) -> AbstractContextManager[Any]:
         """The arithmetic of forward passes. Casts are not cached: a captured step must make them anew each time."""
