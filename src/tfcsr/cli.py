@@ -214,6 +214,9 @@ def _add_learner(commands: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Par
     learn.add_argument("--head", metavar="NAME", help="the network's last linear layer, where it cannot be found")
     learn.add_argument("--skip-unreadable", action="store_true", help="leave out images that cannot be read")
     learn.add_argument("--again", action="store_true", help="learn the same data once more")
+    learn.add_argument(
+        "--restart", action="store_true", help="start a learn over that was stopped, instead of going on"
+    )
     _add_spec_flags(learn, LearnerSpec.fields(), chosen)
 
     ask = commands.add_parser("predict", help="what a kept network says to new images: file, label, probability")
@@ -298,9 +301,11 @@ def _add_flag(group: Any, option: Option, parts: Sequence[Parts]) -> None:
 def _learn(options: dict[str, Any]) -> None:
     from tfcsr.learner.commands import learn
 
-    ours = {name: options.pop(name) for name in ("folder", "data", "out", "size", "head", "skip_unreadable", "again")}
-    size = ours.pop("size")
-    learn(_console(), size=None if size is None else _number("size", size), fields=_spec_fields(options), **ours)
+    names = ("folder", "data", "out", "size", "head", "skip_unreadable", "again", "restart")
+    ours = {name: options.pop(name) for name in names}
+    if ours["size"] is not None:
+        ours["size"] = _number("size", ours["size"])
+    learn(_console(), fields=_spec_fields(options, of=LearnerSpec.fields()), **ours)
 
 
 def _predict(options: dict[str, Any]) -> None:
@@ -315,9 +320,11 @@ def _recall(options: dict[str, Any]) -> None:
     recall(_console(), **options)
 
 
-def _spec_fields(options: dict[str, Any], methods: Sequence[str] = ()) -> dict[str, Any]:
+def _spec_fields(
+    options: dict[str, Any], methods: Sequence[str] = (), of: Mapping[str, Option] = FIELDS
+) -> dict[str, Any]:
     """The fields that a command line and its spec file give. A run's own file may be given as it is, for other methods
-    too: what they do not have is left out.
+    and for a learner too: what they do not have is left out.
     """
     file = options.pop("spec")
     flags = {name: value for name, value in options.items() if value is not None}
@@ -325,7 +332,7 @@ def _spec_fields(options: dict[str, Any], methods: Sequence[str] = ()) -> dict[s
         return flags
     fields = {name: value for name, value in load_spec_file(file).items() if value is not None}
     runs = [fields | flags | {"method": name} for name in methods] or [fields | flags]
-    apply = {name for given in runs for name in Parts(given).options}
+    apply = {name for given in runs for name in Parts(given, of).options}
     known = known_options()
     return {name: value for name, value in fields.items() if name in apply or name not in known} | flags
 

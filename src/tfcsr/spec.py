@@ -280,7 +280,8 @@ class RunSpec:
         first = {name: o.before for name, o in parts.options.items() if o.before is not UNSET and name not in values}
         spec = cls(**known | first)
         # Nobody knows any more what was given: what differs from the defaults must have been.
-        vars(spec)["_given"] = frozenset(spec.given())
+        beside = {name for name in NOT_IDENTITY if known.get(name) is not None}
+        vars(spec)["_given"] = frozenset(spec.given()) | beside
         return spec
 
     def given(self) -> dict[str, Any]:

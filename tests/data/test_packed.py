@@ -63,6 +63,11 @@ def test_any_part_of_a_file(tmp_path_factory, offset, rows, columns, dtype):
     expected = torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
     end = offset + rows * columns * dtype.itemsize
     found = Mapped(path, offset, (rows, columns), dtype)
+    some = torch.tensor([rows - 1, 0, rows // 2] if rows else [], dtype=torch.int64)
+    out = torch.empty((len(some), columns), dtype=dtype)
+    if out.numel():
+        found.gather(some, out)
+        assert torch.equal(out, found.tensor[some])
     assert found.tensor.shape == (rows, columns)
     assert torch.equal(found.tensor.contiguous().view(torch.uint8).reshape(-1), expected[offset:end])
     found.release()

@@ -253,6 +253,16 @@ def test_labels_of_every_kind(folder, given, known):
     assert len(again.known_classes) == 3
 
 
+def test_labels_of_bytes_in_a_file_are_text(tmp_path):
+    x, y = images(A)
+    np.savez(tmp_path / "week.npz", x=x, y=np.array([label.encode() for label in y]))
+    learner = make(checkpoint_every=1)
+    learner.save(tmp_path / "l")
+    learner.learn(tmp_path / "week.npz")
+    learner.save(tmp_path / "l")
+    assert Learner.load(tmp_path / "l", model=mlp).classes == learner.classes
+
+
 def test_a_label_is_the_same_whatever_wraps_it():
     x, y = features((3, 4))
     learner = learned(x, y)
@@ -388,6 +398,20 @@ def test_numbers_of_the_same_kind_are_converted():
         assert learner.evaluate(FLAT.astype(kind), FLAT_Y).accuracy > 80
     with refused("uint8", "float32"):
         learner.learn(FLAT.astype(np.uint8), FLAT_Y)
+
+
+def test_numbers_that_do_not_fit_are_refused_and_not_bent():
+    x, y = sentences(("a", "b"))
+    learner = learned(x.astype(np.int8), y, model=Reader)
+    with refused("int8"):
+        learner.learn(np.full((24, 5), 300), y)
+    with refused("int8"):
+        learner.predict(np.full((2, 5), -200))
+    halves = learned(FLAT.astype(np.float16), FLAT_Y)
+    with refused("example 0"):
+        halves.learn(np.full((24, 6), 1e6), FLAT_Y)
+    with refused("example 2"):
+        learned(np.array([[1.0, 2.0], [2.0, 1.0], [1e39, 0.0]]), [1, 2, 1])
 
 
 ASKED = {
@@ -641,6 +665,12 @@ def test_the_other_form_of_a_transform_is_another(folder):
     taught(A, transform_each=noisy).save(folder)
     with pytest.warns(TfcsrWarning, match="was another"):
         Learner.load(folder, model=mlp, transform=noisy)
+
+
+def test_a_transform_that_is_no_function_is_told_at_once():
+    for how in ("transform", "transform_each"):
+        with refused("transform", "3"):
+            make(**{how: 3})
 
 
 def test_one_that_had_none_takes_none(folder):

@@ -214,15 +214,68 @@ def test_what_was_forgotten_does_not_come_back_with_a_learn_that_goes_on(killed,
     assert learner.recall().kept["n"] == 0
 
 
-def test_a_learn_that_was_done_and_not_saved_is_done_again_without_its_epochs(folder):
+@pytest.mark.parametrize("method", ["tfcsr", "derpp", "ewc", "icarl", "joint", "mgp", "si"])
+def test_a_learn_that_was_done_and_not_saved_is_done_again_without_its_epochs(folder, method):
+    learner = make(method, checkpoint_every=1)
+    learner.learn(*images(A))
+    learner.save(folder)
+    learner.learn(*images(B))
+    other = Learner.load(folder, model=mlp)
+    steps = []
+    other.learn(*images(B), resume=True, listeners=[lambda e: steps.append(e) if e["event"] == "step" else None])
+    assert steps == []
+    assert_alike(other, learner)
+
+
+def test_two_learns_of_which_the_second_was_killed(folder):
     learner = make(checkpoint_every=1)
     learner.save(folder)
     learner.learn(*images(A))
+    with pytest.raises(KeyboardInterrupt):
+        learner.learn(*images(B), listeners=[_interrupt_later])
     other = Learner.load(folder, model=mlp)
-    steps = []
-    other.learn(*images(A), resume=True, listeners=[lambda e: steps.append(e) if e["event"] == "step" else None])
-    assert steps == []
-    assert_alike(other, learner)
+    assert other.classes == []
+    with refused("other data"):
+        other.learn(*images(A), resume=True)
+    other.learn(*images(B), resume=True)
+    assert_alike(other, taught(A, B, checkpoint_every=1))
+
+
+def test_interrupted_again_and_again(folder):
+    learner = make(epochs=4, checkpoint_every=1)
+    learner.save(folder)
+    for epoch in (2, 3, 4):
+
+        def interrupt(event, epoch=epoch):
+            if event["event"] == "step" and event["epoch"] == epoch:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            learner.learn(*images(A), resume=epoch > 2, listeners=[interrupt])
+        assert learner.classes == []
+    learner.learn(*images(A), resume=True)
+    assert_alike(learner, taught(A, epochs=4, checkpoint_every=1))
+    told = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    assert [e["epoch"] for e in told if e["event"] == "epoch_finished"] == [1, 2, 3, 4]
+
+
+def test_what_it_tells_is_told_once_after_a_resumed_learn_was_given_up(folder):
+    learner = make(epochs=4, checkpoint_every=1)
+    learner.save(folder)
+    for resume in (None, True):
+        with pytest.raises(KeyboardInterrupt):
+            learner.learn(*images(A), resume=resume, listeners=[_interrupt_later if resume is None else _interrupt])
+    learner.learn(*images(A), resume=False)
+    told = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
+    assert [e["epoch"] for e in told if e["event"] == "epoch_finished"] == [1, 2, 3, 4]
+    assert len([e for e in told if e["event"] == "task_started"]) == 1
+
+
+def test_what_was_found_stays_found_when_a_learn_goes_on(killed, tmp_path):
+    learner = Learner.load(Path(shutil.copytree(killed / "tfcsr-later", tmp_path / "l")), model=mlp)
+    learner.evaluate(*images(A))
+    learner.learn(*images(B), resume=True)
+    assert len(learner.state_dict()["evaluations"]) == 1
 
 
 def test_there_is_nothing_to_resume_without_a_folder():

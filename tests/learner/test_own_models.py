@@ -119,7 +119,45 @@ def test_what_a_function_raises_is_the_users():
     assert learner.classes == []
 
 
+class Particular(Net):
+    """It says in its own way that it does not like what it is given."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error", [AssertionError("224 pixels"), KeyError("ids"), AttributeError("no"), ZeroDivisionError()]
+)
+def test_whatever_a_network_says_to_the_first_examples_is_told_in_one_line(error):
+    with refused("cannot take examples of shape (1, 8, 8)", str(error)):
+        taught(A, model=Particular(error))
+
+
+def test_a_network_that_has_no_weights_yet_is_told():
+    with refused():
+        taught(A, model=nn.Sequential(nn.Flatten(), nn.LazyLinear(8), nn.ReLU(), nn.Linear(8, 2)))
+    with refused():
+        taught(A, model=net().to("meta"))
+
+
 # Its head
+
+
+@pytest.mark.parametrize("given", ["module", "function"])
+def test_a_head_that_cannot_grow_is_told(given):
+    def made() -> nn.Module:
+        head = nn.utils.parametrizations.weight_norm(nn.Linear(8, 3))
+        return nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), head)
+
+    learner = make(model=made() if given == "module" else made)
+    with refused("cannot grow", "plain nn.Linear"):
+        learner.learn(*images(A))
+    assert learner.classes == []
 
 
 def test_a_pretrained_head_of_other_classes_is_replaced():

@@ -23,10 +23,24 @@ EXAMPLE = torch.zeros(1, 4, 4, dtype=torch.uint8).nbytes
 SIZES = {"count": st.integers(1, 9), "size": st.integers(1, 7), "block": st.integers(0, 40), "more": st.booleans()}
 
 
-def numbered(count, release=lambda: None, in_file=True):
+class Pretended:
+    """A file that is none: it reads from memory, and tells when it does."""
+
+    def __init__(self, x, read=lambda: None):
+        self.x, self.read, self.released = x, read, 0
+
+    def gather(self, rows, out):
+        torch.index_select(self.x, 0, rows, out=out)
+        self.read()
+
+    def release(self):
+        self.released += 1
+
+
+def numbered(count, read=lambda: None, in_file=True):
     """Examples that carry their own number, and labels that follow from it."""
     x = torch.arange(count, dtype=torch.uint8)[:, None, None, None].expand(count, 1, 4, 4).contiguous()
-    return Examples(x, torch.arange(count) * 7 % 5, release, in_file)
+    return Examples(x, torch.arange(count) * 7 % 5, Pretended(x, read) if in_file else None)
 
 
 def planned(count, size, more=True):
@@ -86,32 +100,32 @@ def test_a_block_is_as_large_as_it_may_be(block_of):
 def test_a_block_stays_as_it_is_while_the_next_is_read(block_of, slow):
     block_of(4)
     pause = {"reading": 0.0, "steps": 0.005}[slow]
-    data = numbered(24, release=lambda: time.sleep(0.005 - pause))
+    data = numbered(24, read=lambda: time.sleep(0.005 - pause))
     batches = planned(6, 4)
     for number, (part, rows) in enumerate(staged(data, batches)):
         time.sleep(pause)
         assert torch.equal(part.x[rows.new[0]], data.x[batches.new[number]])
 
 
-def test_the_memory_is_given_back_after_each_block(block_of):
+def test_every_block_is_read_once_and_beside_the_steps(block_of):
     block_of(4)
-    released = []
-    blocks = list(staged(numbered(20, release=lambda: released.append(threading.current_thread())), planned(5, 4)))
-    assert len(released) == len(blocks) == 5
-    assert threading.main_thread() not in released
+    read = []
+    blocks = list(staged(numbered(20, read=lambda: read.append(threading.current_thread())), planned(5, 4)))
+    assert len(read) == len(blocks) == 5
+    assert threading.main_thread() not in read
 
 
 def test_what_fails_in_the_thread_reaches_the_caller(block_of):
     block_of(4)
     read = []
 
-    def release():
+    def reading():
         read.append(1)
         if len(read) == 3:
             raise OSError("the disk has gone")
 
     before = threading.active_count()
-    blocks = staged(numbered(24, release), planned(6, 4))
+    blocks = staged(numbered(24, reading), planned(6, 4))
     next(blocks)
     next(blocks)
     with pytest.raises(OSError, match="the disk has gone"):
@@ -150,15 +164,16 @@ def told(training):
 
 def from_files(training):
     """The same training, with all that it learns from in a file."""
-    ask, released = training._training_data, []
+    ask, files = training._training_data, []
 
     def asked(task):
         data = ask(task)
-        return Examples(data.x, data.y, lambda: released.append(1), in_file=True)
+        files.append(Pretended(data.x))
+        return Examples(data.x, data.y, files[-1])
 
     training._training_data = asked
     found = told(training)
-    assert len(released) > 3
+    assert all(file.released for file in files)
     return found
 
 

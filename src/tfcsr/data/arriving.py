@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from tfcsr import fingerprint
 from tfcsr.data import folders, npz
+from tfcsr.data.mapped import Mapped
 from tfcsr.data.packed import pack
 from tfcsr.errors import DataError
 
@@ -22,10 +23,6 @@ FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 IDS = (torch.int8, torch.int16, torch.int32, torch.int64)
 
 Progress = Callable[[int, int], None]
-
-
-def _nothing() -> None:
-    pass
 
 
 def _silent(done: int, total: int) -> None:
@@ -38,6 +35,9 @@ class Form:
 
     shape: tuple[int, ...]
     dtype: torch.dtype
+
+    def __str__(self) -> str:
+        return f"{_name(self.dtype)} [N, {', '.join(map(str, self.shape))}]"
 
     @property
     def is_image(self) -> bool:
@@ -54,8 +54,7 @@ class Arrival:
     codes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     labels: tuple[Hashable, ...] = ()
     source: str = ""
-    release: Callable[[], None] = _nothing
-    in_file: bool = False
+    mapped: Mapped | None = None
     mean: Tensor | None = None  # where it is known already: of every channel, in the units of x
     std: Tensor | None = None
     known_as: str = ""
@@ -105,7 +104,7 @@ def read_unlabelled(x: Any, form: Form) -> Arrival:
         x = [x] if Path(x).suffix != ".npz" else npz.read_examples(Path(x))
     if isinstance(x, list | tuple) and x and all(isinstance(one, str | Path) for one in x):
         if not form.is_image:
-            raise DataError(f"this network was not taught with images: it takes examples {_words(form)}, not files")
+            raise DataError(f"this network was not taught with images: it takes examples {form}, not files")
         paths = [path for one in x for path in images(Path(one))]
         x = folders.read_images(paths, (form.shape[1], form.shape[2]), form.shape[0])
     elif _is_dataset(x):
@@ -123,7 +122,7 @@ def _from_path(path: Path, form: Form | None, size: int | None, skip_unreadable:
         arrays = npz.read(path)
         return _labelled(as_tensor(arrays.train_x), arrays.train_y, str(path))
     if form is not None and not form.is_image:
-        raise DataError(f"{path} is a folder of images, this network takes examples {_words(form)}")
+        raise DataError(f"{path} is a folder of images, this network takes examples {form}")
     wanted: Any = size
     channels = None
     if form is not None:
@@ -140,8 +139,7 @@ def _from_path(path: Path, form: Form | None, size: int | None, skip_unreadable:
         packed.y,
         packed.class_names,
         str(path),
-        packed.x.release,
-        True,
+        packed.x,
         torch.tensor(packed.mean).reshape(per_channel) * 255,
         torch.tensor(packed.std).reshape(per_channel) * 255,
         packed.fingerprint,
@@ -238,7 +236,7 @@ def _checked(arrival: Arrival, form: Form | None) -> Arrival:
         raise DataError(f"x has shape {tuple(x.shape)}: give at least one example, [N, ...]")
     if form is not None:
         if arrival.form.shape != form.shape:
-            raise DataError(f"examples are {_words(arrival.form)}, the network takes {_words(form)}")
+            raise DataError(f"examples are {arrival.form}, the network takes {form}")
         if x.dtype != form.dtype:
             if (x.dtype in FLOATS and form.dtype in FLOATS) or (x.dtype in IDS and form.dtype in IDS):
                 x = x.to(form.dtype)
@@ -287,7 +285,3 @@ def _bytes(x: Tensor) -> np.ndarray:
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _words(form: Form) -> str:
-    return f"{_name(form.dtype)} [N, {', '.join(map(str, form.shape))}]"

@@ -20,6 +20,7 @@ class Mapped:
     def __init__(self, path: Path, offset: int, shape: tuple[int, ...], dtype: torch.dtype = torch.uint8) -> None:
         self.path = path
         self._map: mmap.mmap | None = None
+        self._offset = offset
         count = math.prod(shape)
         end = offset + count * dtype.itemsize
         try:
@@ -46,6 +47,23 @@ class Mapped:
             ) from None
         # The tensor keeps the map alive, whatever becomes of this object.
         self.tensor = torch.frombuffer(self._map, dtype=dtype, count=count, offset=offset - start).reshape(shape)
+
+    def gather(self, rows: torch.Tensor, out: torch.Tensor) -> None:
+        """Read these rows into `out`, a tensor of theirs in host memory, without a trace in the map: to touch one row
+        there may bring in megabytes beside it.
+        """
+        size = self.tensor[0].nbytes
+        place = memoryview(out.numpy().reshape(-1).view("u1").data)
+        file = os.open(self.path, os.O_RDONLY)
+        try:
+            # In the order of the file, which is the order in which a disk is fast.
+            order = rows.argsort()
+            for row, to in zip(rows[order].tolist(), order.tolist(), strict=True):
+                there = os.preadv(file, [place[to * size : (to + 1) * size]], self._offset + row * size)
+                if there != size:
+                    raise DataError(f"{self.path} ends before row {row}: it was changed while it was read")
+        finally:
+            os.close(file)
 
     def release(self) -> None:
         """Give the pages in memory back; they are read again when they are touched. What was written is forgotten."""

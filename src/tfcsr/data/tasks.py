@@ -1,6 +1,5 @@
 """A dataset cut into tasks, on the compute device."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,24 +7,20 @@ import torch
 from torch import Tensor
 
 from tfcsr.data.dataset import Dataset
+from tfcsr.data.mapped import Mapped
 from tfcsr.errors import DataError
 from tfcsr.generators import derived_seed
-
-
-def _nothing() -> None:
-    pass
 
 
 @dataclass(frozen=True)
 class Examples:
     """Examples as they are stored, [N, ...], and their labels, which are on the compute device. The examples may lie
-    elsewhere, in host memory or in a file: then `release` gives back the memory that looking at them has taken.
+    elsewhere, in host memory or, `mapped`, in a file.
     """
 
     x: Tensor
     y: Tensor
-    release: Callable[[], None] = _nothing
-    in_file: bool = False
+    mapped: Mapped | None = None
 
     def __len__(self) -> int:
         return len(self.y)
@@ -33,7 +28,12 @@ class Examples:
     @property
     def apart(self) -> bool:
         """Whether a step cannot simply read them where they lie."""
-        return self.in_file or self.x.device != self.y.device
+        return self.mapped is not None or self.x.device != self.y.device
+
+    def release(self) -> None:
+        """Give back the memory that looking at examples in a file has taken."""
+        if self.mapped is not None:
+            self.mapped.release()
 
 
 @dataclass(frozen=True)

@@ -153,7 +153,7 @@ def incomplete_runs(folder: Path) -> list[RunSpec]:
     if not begun:
         raise OutputError(f"{folder} holds no run: give the folder of a run, or of a comparison")
     folders = [RunFolder(file.parent) for file in begun]
-    return [run.spec() for run in folders if not run.result_file.exists()]
+    return [run.spec() for run in folders if not run.result_file.exists() and not (run.path / HISTORY).exists()]
 
 
 def list_runs(folder: Path) -> list[tuple[str, str]]:

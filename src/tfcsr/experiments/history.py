@@ -16,13 +16,16 @@ def history(folder: Path) -> dict[str, Any]:
     found = read_json(folder / HISTORY)
     if not isinstance(found, dict):
         raise OutputError(f"{folder / HISTORY} is damaged: it does not hold a history")
-    return found | {"name": folder.resolve().name, "unfinished": _unfinished(folder / "learning")}
+    return found | {"name": folder.resolve().name, "unfinished": unfinished(folder / "learning")}
 
 
-def _unfinished(folder: Path) -> dict[str, Any] | None:
+def unfinished(folder: Path) -> dict[str, Any] | None:
+    """The learn that was not finished, as its newest checkpoint in this folder tells."""
     for path in sorted(folder.glob("*.json"), key=lambda path: path.stem.rjust(20), reverse=True):
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
             state = json.loads(path.read_bytes())["content"]["state"]
             pending = dict(dict(state["dict"])["pending"]["dict"])
-            return {name: pending[name] for name in ("source", "epoch", "epochs")}
+            kinds = {"number": int, "source": str, "epoch": int, "epochs": int}
+            if all(type(pending[name]) is kind for name, kind in kinds.items()):
+                return {name: pending[name] for name in kinds}
     return None

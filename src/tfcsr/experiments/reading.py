@@ -13,6 +13,7 @@ from statistics import median
 from typing import Any, Literal
 
 from tfcsr.errors import OutputError, printable
+from tfcsr.experiments.history import HISTORY
 from tfcsr.experiments.result import Result
 from tfcsr.files import at_work, read_json
 from tfcsr.spec import ORIGIN
@@ -299,6 +300,8 @@ class Results:
         if not self.folder.is_dir():
             what = "is not a folder" if self.folder.exists() else "does not exist"
             raise OutputError(f"{folder} {what}: give the folder of a run, or of a comparison")
+        if (self.folder / HISTORY).exists():
+            raise OutputError(f"{folder} holds a learner, not a run: `tfcsr report {folder}` shows it")
         self.baseline: str | None = None
         self.errors: dict[str, str] = {}  # of runs that ended before they had anything to write
         self._runs: dict[str, Run] = {}
@@ -349,4 +352,6 @@ def _runs_in(folder: Path) -> list[str]:
 
 def _is_run(path: str) -> bool:
     # A Path for each of ten thousand would cost more than the looking.
-    return os.path.exists(f"{path}/spec.json") or os.path.exists(f"{path}/result.json")  # noqa: PTH110
+    if os.path.exists(f"{path}/result.json"):  # noqa: PTH110
+        return True
+    return os.path.exists(f"{path}/spec.json") and not os.path.exists(f"{path}/{HISTORY}")  # noqa: PTH110

@@ -110,7 +110,7 @@ def _restore(training: Training, checkpoints: Checkpoints) -> int:
 
 
 def _train(training: Training, checkpoints: Checkpoints, events: JsonLines, stop: Stop) -> Iterator[None]:
-    command = f"tfcsr resume {training.spec.out}"
+    command = f"`tfcsr resume {training.spec.out}`"
     with Saving(training, checkpoints, training.state_dict, events.synced, stop, command) as saving:
         try:
             yield from training.advance(saving.between_epochs)

@@ -60,7 +60,7 @@ class Saving:
     def _how_to_go_on(self) -> str:
         last = self.checkpoints.last
         where = f"after {epochs(last)}" if last else "before its first checkpoint"
-        return f"stopped {where}; `{self.command}` goes on"
+        return f"stopped {where}; {self.command} goes on"
 
 
 def checkpoint_due(spec: RunSpec, epochs: int, waited: float, cost: float, beside: int) -> bool:

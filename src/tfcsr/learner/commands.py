@@ -3,8 +3,10 @@
 import csv
 import io
 import json
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from tfcsr.errors import DataError, OutputError, SpecError, printable
 from tfcsr.experiments.machine import keep_freed_memory
 from tfcsr.experiments.stop import stopped_by_signals
 from tfcsr.learner import Learner
+from tfcsr.learner.folder import is_learner
 from tfcsr.reporting.words import counted, rough_time
 
 # So many images are read and answered at a time.
@@ -37,44 +40,73 @@ def learn(
     head: str | None,
     skip_unreadable: bool,
     again: bool,
+    restart: bool,
     fields: dict[str, Any],
 ) -> None:
+    command = "the same command"
     if folder is None:
-        learner, place = _begun(Path(out or "model"), size, head, fields, data), Path(out or "model")
+        place = Path(out or "model")
+        learner = _begun(place, size, head, fields, data)
         fields = {}
     else:
-        place = Path(folder)
-        given = [name for name in fields if name not in OF_ONE_LEARN] + [
-            n for n, v in (("out", out), ("head", head)) if v
-        ]
-        if given:
-            flag = given[0].replace("_", "-")
-            raise SpecError(f"--{flag} is for a new network, {place} has its own: leave it out")
-        learner = Learner.load(place, device=fields.get("device"))
+        learner, place = _kept(Path(folder), out, size, head, fields)
+        words = ["tfcsr", "learn", folder, "--data", data]
+        words += [word for name, value in fields.items() for word in (f"--{name}", str(value))]
+        words += ["--skip-unreadable"] if skip_unreadable else []
+        command = f"`{shlex.join(words)}`"
         if not again and learner.has_just_learned(data, skip_unreadable=skip_unreadable):
             raise SpecError(f"{place} has learned {data} already: give --again to learn it once more")
     keep_freed_memory()
     epochs = fields.get("epochs")
-    with stopped_by_signals() as stop:
+    with _on_command_line(), stopped_by_signals() as stop:
         done = learner.learn(
             data,
             epochs=None if epochs is None else int(epochs),
-            resume=learner.is_learning,
+            resume=learner.is_learning and not restart,
             skip_unreadable=skip_unreadable,
             progress=console.is_terminal,
+            folder=place,
             stop=stop,
-            command=f"tfcsr learn {place} --data {data}" if folder else "the same command",
+            command=command,
         )
     learner.save(place)
     for line in _told(learner, done, place):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
+@contextmanager
+def _on_command_line() -> Iterator[None]:
+    """What a learner says to do, as it is done here."""
+    try:
+        yield
+    except OutputError as error:
+        raise OutputError(str(error).replace("resume=False", "--restart")) from None
+
+
+def _kept(
+    folder: Path, out: str | None, size: int | None, head: str | None, fields: dict[str, Any]
+) -> tuple[Learner, Path]:
+    """A learner that goes on, and where; a run's network goes on in a folder of its own."""
+    of_run = not is_learner(folder)
+    own = {"out": None if of_run else out, "size": size, "head": head}
+    given = [name for name in fields if name not in OF_ONE_LEARN] + [name for name, value in own.items() if value]
+    if given:
+        flag = given[0].replace("_", "-")
+        raise SpecError(f"--{flag} is for a new network, {folder} has its own: leave it out")
+    learner = Learner.load(folder, device=fields.get("device"))
+    if not of_run:
+        return learner, folder
+    if out is None:
+        raise OutputError(f"{folder} holds a run: give --out DIR for the network that goes on from it")
+    if (Path(out) / "spec.json").exists():
+        raise OutputError(f"{out} is not empty: choose another --out")
+    return learner, Path(out)
+
+
 def _begun(place: Path, size: int | None, head: str | None, fields: dict[str, Any], data: str) -> Learner:
     """A new learner; or the one that was begun in its folder with the same settings and has learned nothing yet."""
     learner = Learner(size=size, head=head, **fields)
     if not (place / "spec.json").exists():
-        learner.save(place)
         return learner
     there = Learner.load(place)
     if there.history:
@@ -111,10 +143,12 @@ def predict(
     names = [str(label) for label in learner.classes]
     form = _as_json if json else _as_csv if csv else _as_lines
     width = max((len(file) for file in files), default=0)
-    if csv:
-        print("file,label,probability")
+    begun = False
     for paths, x in _inputs(learner, files, skip_unreadable):
         found = learner.predict_proba(x)
+        if csv and not begun:
+            print("file,label,probability")
+        begun = True
         for path, row in zip(paths, found, strict=True):
             best = int(row.argmax())
             print(form(path, names[best], float(row[best]), width))
@@ -123,25 +157,35 @@ def predict(
 def _inputs(learner: Learner, files: Sequence[str], skip_unreadable: bool) -> Iterator[tuple[list[str], Any]]:
     """What is asked about, some at a time, with a name for each."""
     images: list[Path] = []
+    skipped: list[Path] = []
+    # What cannot be asked about is refused before the first answer.
+    arrays = {file: learner.checked(npz.read_examples(Path(file))) for file in files if Path(file).suffix == ".npz"}
     for file in files:
-        if Path(file).suffix == ".npz":
-            x = npz.read_examples(Path(file))
-            yield [f"{file}[{i}]" for i in range(len(x))], x
+        if file in arrays:
+            yield from _some_images(learner, images, skip_unreadable, skipped)
+            images = []
+            yield [f"{file}[{i}]" for i in range(len(arrays[file]))], arrays[file]
         else:
             images += arriving.images(Path(file))
-    skipped: list[str] = []
+    yield from _some_images(learner, images, skip_unreadable, skipped)
+    if skipped:
+        names = printable(", ".join(map(str, skipped[:5])))
+        print(f"tfcsr: {counted(len(skipped), 'file')} left out: {names}", file=sys.stderr)
+
+
+def _some_images(
+    learner: Learner, images: Sequence[Path], skip_unreadable: bool, skipped: list[Path]
+) -> Iterator[tuple[list[str], Any]]:
     for start in range(0, len(images), AT_ONCE):
-        paths = images[start : start + AT_ONCE]
+        paths = list(images[start : start + AT_ONCE])
         if skip_unreadable:
             sound, x = _readable(learner, paths)
-            skipped += [str(path) for path in paths if path not in sound]
+            skipped += [path for path in paths if path not in sound]
             paths = sound
         else:
             x = learner.read_images(paths)
         if paths:
             yield [str(path) for path in paths], x
-    if skipped:
-        print(f"tfcsr: {counted(len(skipped), 'file')} left out: {printable(', '.join(skipped[:5]))}", file=sys.stderr)
 
 
 def _readable(learner: Learner, paths: Sequence[Path]) -> tuple[list[Path], Any]:
@@ -165,8 +209,10 @@ def _as_json(file: str, label: str, probability: float, width: int) -> str:
 
 def _as_csv(file: str, label: str, probability: float, width: int) -> str:
     line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow([file, label, f"{probability:.6f}"])
-    return line.getvalue()
+    # A name may hold bytes that are no text; and what ends a line is quoted only where the writer knows it.
+    names = [name.encode(errors="backslashreplace").decode() for name in (file, label)]
+    csv.writer(line, lineterminator="\r\n").writerow([*names, f"{probability:.6f}"])
+    return line.getvalue().removesuffix("\r\n")
 
 
 def recall(console: Console, *, folder: str, json: bool, device: str | None) -> None:
@@ -177,7 +223,7 @@ def recall(console: Console, *, folder: str, json: bool, device: str | None) -> 
         return
     title = f"{counted(found.asked, 'example')} kept: {found.overall:.1f} % recalled"
     table = Table(title=Text(title), box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
-    table.add_column("class", no_wrap=True)
+    table.add_column("class", overflow="fold")
     for column in ("kept", "recall %", "best %", "change"):
         table.add_column(column, justify="right", no_wrap=True)
     for label, kept in found.kept.items():

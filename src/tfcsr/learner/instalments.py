@@ -20,11 +20,11 @@ def make_task(arrival: Arrival, labels: Mapping[Hashable, int], spec: RunSpec, n
     device = torch.device(spec.device)
     y = np.array([labels[label] for label in arrival.labels], np.int64)[arrival.codes]
     train, aside = _held_out(y, spec, number)
-    examples = Examples(arrival.x, torch.from_numpy(y).to(device), arrival.release, arrival.in_file)
+    examples = Examples(arrival.x, torch.from_numpy(y).to(device), arrival.mapped)
     held_out = some_of(examples, aside)
     if len(aside):
         examples = some_of(examples, train)
-    if device.type == "cuda" and not examples.in_file and not examples.x.is_cuda:
+    if device.type == "cuda" and examples.mapped is None and not examples.x.is_cuda:
         free, _ = torch.cuda.mem_get_info(device)
         if examples.x.nbytes <= LARGEST_SHARE_OF_DEVICE * free:
             examples = Examples(examples.x.to(device), examples.y)

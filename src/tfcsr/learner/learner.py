@@ -6,6 +6,7 @@ import secrets
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from tfcsr.data.folders import read_images
 from tfcsr.data.tasks import Examples, Task
 from tfcsr.data.views import Views
 from tfcsr.errors import DataError, OutOfMemoryError, OutputError, SpecError
-from tfcsr.experiments.history import HISTORY
+from tfcsr.experiments.history import HISTORY, unfinished
 from tfcsr.experiments.machine import on_this_machine, settings
 from tfcsr.experiments.saving import Saving
 from tfcsr.experiments.stop import Interrupted, Stop
@@ -151,12 +152,18 @@ class Learner:
         """What it was made with."""
         return {"spec": self._given.identity(), "size": self._size}
 
+    def checked(self, x: Any) -> Tensor:
+        """Examples as this network takes them; an error where it cannot."""
+        self._ready()
+        assert self._form is not None
+        return read_unlabelled(x, self._form).x
+
     def read_images(self, paths: Sequence[str | Path]) -> np.ndarray:
         """Image files as this network takes them."""
         self._ready()
         assert self._form is not None
         if not self._form.is_image:
-            raise DataError(f"this network was not taught with images: it takes examples {self._form}")
+            raise DataError(f"this network was not taught with images: it takes {self._form}")
         channels, height, width = self._form.shape
         found: np.ndarray = read_images(paths, (height, width), channels)
         return found
@@ -182,14 +189,16 @@ class Learner:
         skip_unreadable: bool = False,
         progress: bool | None = None,
         listeners: Iterable[Listener] = (),
+        folder: str | Path | None = None,
         stop: Stop | None = None,
-        command: str = "learn(..., resume=True)",
+        command: str = "`learn(..., resume=True)`",
     ) -> Instalment:
         """Learn these examples: arrays or tensors with labels, a torch Dataset, an image folder or an .npz file. Their
         classes may be new, known, or both.
 
-        A learner that was saved or loaded saves its progress in that folder; a call that was killed there goes on with
-        `resume=True` and the same data. Where a call fails, the learner is as it was before.
+        A learner that was saved or loaded keeps its progress in that folder, one that was not in `folder`; a call that
+        was killed goes on with `resume=True` and the same data. Where a call fails, the learner is as it was before.
+        `listeners` get the loop's events; `stop` and `command` are for who stops it from outside.
         """
         spec = self.spec if epochs is None else self.spec.replace(epochs=epochs)
         with LearnDisplay(shown=_on_terminal(progress)) as display:
@@ -205,7 +214,9 @@ class Learner:
             raw = self._raw_module()
             try:
                 with self._claimed():
-                    return self._learn(arrival, spec, resume, [display, *listeners], stop or Stop(), command)
+                    how = _How(resume, [display, *listeners], stop or Stop(), command, before)
+                    how.folder = None if folder is None or self._folder is not None else Path(folder)
+                    return self._learn(arrival, spec, how)
             except BaseException as error:
                 self._go_back(before, raw)
                 if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
@@ -215,55 +226,83 @@ class Learner:
                     ) from None
                 raise
 
-    def _learn(
-        self,
-        arrival: Arrival,
-        spec: RunSpec,
-        resume: bool | None,
-        listeners: list[Listener],
-        stop: Stop,
-        command: str,
-    ) -> Instalment:
-        known_as = arrival.fingerprint() if self._folder is not None else ""
-        checkpoints = None if self._folder is None else self._learning(self._folder)
-        if checkpoints is not None and self._unsaved:
-            checkpoints.clear()  # the progress of a learn that is done, and part of what goes on from here
-        found = None if checkpoints is None else checkpoints.load()
-        if found is not None:
-            pending = found.state["pending"]
-            if resume is None:
-                raise OutputError(
-                    f"{self._folder} holds a learn of {pending['source']} that was not finished and saved (epoch"
-                    f" {pending['epoch']} of {pending['epochs']}): give resume=True to go on with it, or resume=False"
-                    " to start over"
-                )
-            if resume:
-                self._require_same(pending, known_as, spec)
-                self._load_state(found.state)
-                self._kept_events = found.events
-            elif checkpoints is not None:
-                checkpoints.clear()
-        elif resume and self._folder is None:
+    def _learn(self, arrival: Arrival, spec: RunSpec, how: "_How") -> Instalment:
+        known_as = arrival.fingerprint() if self._folder or how.folder else ""
+        if self._folder is not None:
+            self._go_on(self._folder, how, known_as, spec)
+        elif how.resume:
             raise SpecError("there is nothing to resume: this learner was neither saved nor loaded")
         with settings(spec):
+            known = len(self._labels) if self._pending is None else self._pending["known"]
             if self._pending is None:
                 self._prepare(arrival, spec)
             loop = self._ready()
             loop.use(spec)
-            loop.events.listeners = [self._history.note, *listeners]
+            loop.events.listeners = [self._history.note, *how.listeners]
             task = make_task(arrival, self._labels, spec, loop.task_number)
             data = all_together([*self._past, task.train]) if loop.method.sees_all_tasks else task.train
             self._make_room(loop, data)
-            self._pending = {"data": known_as, "source": arrival.source, "epochs": loop.method.epochs()}
-            self._train(loop, task, data, checkpoints, stop, command)
+            self._pending = {
+                "number": len(self._history.instalments) + 1,
+                "data": known_as,
+                "source": arrival.source,
+                "epochs": loop.method.epochs(),
+                "known": known,
+            }
+            with contextlib.ExitStack() as stack:
+                if how.folder is not None:  # only now, when nothing can be refused any more
+                    self._begin_in(how.folder, how.before, stack)
+                self._train(loop, task, data, how)
             self._keep_past(task)
-            return self._done(loop, task, arrival, known_as)
+            return self._done(loop, task, arrival, known_as, known)
+
+    def _go_on(self, folder: Path, how: "_How", known_as: str, spec: RunSpec) -> None:
+        """Take up the learn that was not finished in the folder, if there is one and it is wanted."""
+        checkpoints = self._learning(folder)
+        if self._unsaved:
+            checkpoints.clear()  # the progress of a learn that is done, and part of what goes on from here
+        found = checkpoints.load()
+        if found is None:
+            return
+        pending = found.state["pending"]
+        if how.resume is None:
+            raise OutputError(
+                f"{folder} holds a learn of {pending['source']} that was not finished and saved (epoch"
+                f" {pending['epoch']} of {pending['epochs']}): give resume=True to go on with it, or resume=False to"
+                " start over"
+            )
+        if not how.resume:
+            checkpoints.clear()
+            return
+        start_over = "or start over with resume=False"
+        if pending["data"] != known_as:
+            raise OutputError(
+                f"{folder} holds a learn of other data ({pending['source']}): give that to go on with it, {start_over}"
+            )
+        epochs = self._asked_epochs(spec)
+        if epochs is not None and pending["epochs"] != epochs:
+            raise OutputError(
+                f"{folder} holds a learn of {pending['epochs']} epochs, not {epochs}: give that number to go on with"
+                f" it, {start_over}"
+            )
+        self._load_state(found.state)
+        self._kept_events = found.events
+
+    def _begin_in(self, folder: Path, before: dict[str, Any], stack: contextlib.ExitStack) -> None:
+        """Keep the learner as it was before its first learn, to go on from should that be killed."""
+        self._make_folder(folder)
+        stack.enter_context(locked(folder))
+        self._write(folder, before, 0)
+        self._folder = folder
 
     def _prepare(self, arrival: Arrival, spec: RunSpec) -> None:
         """Make the network for the first examples there are; let its head grow for classes that are new."""
         for label in arrival.labels:
             self._labels.setdefault(label, len(self._labels))
         if self._loop is not None:
+            inner = self._loop.learner
+            if self._head is None:  # of a run's network, which had no need to grow
+                self._head = inner.head = trace_head(inner.model, arrival.x[:2], inner.views.normalised)
             self._loop.grow(len(self._labels))
             return
         self._form = arrival.form
@@ -277,7 +316,8 @@ class Learner:
         assert self._form is not None
         form, classes, device = self._form, len(self._labels), torch.device(spec.device)
         views = Views(self._mean, self._std, device, self._transform)
-        model = make_model(self._made_by, spec, form.shape, classes).to(device)
+        with taking(form):
+            model = make_model(self._made_by, spec, form.shape, classes).to(device)
         if self._head is None and some is not None:
             with taking(form):
                 self._head = trace_head(model, some, views.normalised)
@@ -299,14 +339,12 @@ class Learner:
         if len(data) == 1 and not loop.learner.has_buffer and normalises_batches(loop.model):
             raise DataError("one example alone cannot train a network with batch normalisation: give two or more")
 
-    def _train(
-        self, loop: Loop, task: Task, data: Examples, checkpoints: Checkpoints | None, stop: Stop, command: str
-    ) -> None:
+    def _train(self, loop: Loop, task: Task, data: Examples, how: "_How") -> None:
         with contextlib.ExitStack() as stack:
             if loop.spec.device != "cpu":  # a recording needs a stream of its own
                 stack.enter_context(torch.cuda.stream(torch.cuda.Stream(loop.spec.device)))
-            if checkpoints is None or self._folder is None:
-                loop.events.listeners.append(lambda event: _obey(stop))
+            if self._folder is None:
+                loop.events.listeners.append(lambda event: _obey(how.stop))
                 for _ in loop.learn(task, data):
                     pass
                 return
@@ -314,7 +352,9 @@ class Learner:
                 contextlib.closing(JsonLines(self._folder / "events.jsonl", self._kept_events))
             )
             loop.events.listeners.insert(0, events)
-            saving = stack.enter_context(Saving(loop, checkpoints, self.state_dict, events.synced, stop, command))
+            checkpoints = self._learning(self._folder)
+            saving = Saving(loop, checkpoints, self.state_dict, events.synced, how.stop, how.command)
+            stack.enter_context(saving)
             for _ in loop.learn(task, data, saving.between_epochs):
                 pass
             self._kept_events = events.synced()
@@ -323,11 +363,10 @@ class Learner:
         if self._ready().method.sees_all_tasks:
             self._past.append(Examples(task.train.x.cpu().clone(), task.train.y.cpu()))
 
-    def _done(self, loop: Loop, task: Task, arrival: Arrival, known_as: str) -> Instalment:
+    def _done(self, loop: Loop, task: Task, arrival: Arrival, known_as: str, known: int) -> Instalment:
         recall = self._ask()
         counts = torch.bincount(task.train.y.cpu(), minlength=len(self._labels)).tolist()
         past = self._history.instalments
-        known = {int(label) for entry in past for label in entry["per_class"]}
         before = past[-1]["optimizer_steps"] if past else 0
         spent = sum(entry["seconds"] for entry in past)
         entry = {
@@ -337,8 +376,8 @@ class Learner:
             "data": known_as,
             "examples": len(task.train),
             "per_class": {str(i): n for i, n in enumerate(counts) if n},
-            "new": [i for i in task.classes if i not in known],
-            "again": [i for i in task.classes if i in known],
+            "new": [i for i in task.classes if i >= known],
+            "again": [i for i in task.classes if i < known],
             "epochs": loop.epoch,
             "steps": loop.optimizer_steps - before,
             "optimizer_steps": loop.optimizer_steps,
@@ -352,19 +391,6 @@ class Learner:
         self._unsaved = True
         self._pending = None
         return Instalment.of(entry, self.classes)
-
-    def _require_same(self, pending: Mapping[str, Any], known_as: str, spec: RunSpec) -> None:
-        if pending["data"] != known_as:
-            raise OutputError(
-                f"{self._folder} holds a learn of other data ({pending['source']}): give that to go on with it, or"
-                " resume=False to start over"
-            )
-        epochs = self._asked_epochs(spec)
-        if epochs is not None and pending["epochs"] != epochs:
-            raise OutputError(
-                f"{self._folder} holds a learn of {pending['epochs']} epochs, not {epochs}: give that number to go on"
-                " with it, or resume=False to start over"
-            )
 
     def _asked_epochs(self, spec: RunSpec) -> int | None:
         """How many epochs a learn with this spec takes at most; not known before there is a network."""
@@ -417,7 +443,8 @@ class Learner:
         rows = rows_in_block(arrival.x[0])
         for start in range(0, len(arrival.x), rows):
             found.append(loop.method.predict(arrival.x[start : start + rows]))
-            arrival.release()
+            if arrival.mapped is not None:
+                arrival.mapped.release()
         return torch.cat(found)
 
     def _named(self, chosen: Tensor) -> np.ndarray:
@@ -526,17 +553,28 @@ class Learner:
     def save(self, folder: str | Path) -> Path:
         """Keep everything in a folder, to be loaded again: a kill while it is written leaves what was there before."""
         folder = Path(folder)
+        self._make_folder(folder)
+        with locked(folder):
+            events = folder / "events.jsonl"
+            size = events.stat().st_size if events.exists() else 0
+            self._write(folder, self.state_dict(), size)
+            self._unsaved = False
+            self._folder, self._kept_events = folder, size
+        return folder
+
+    def _make_folder(self, folder: Path) -> None:
+        """The folder as one this learner may be kept in; or an error."""
         require_folder(folder)
+        for label in self._labels:
+            encoded(label)  # before anything is written
         if self._learns_in(folder) is not None:
-            with locked(folder):
-                return self._save(folder)
+            return
+        ours = (LOCK, "checkpoint")  # the second of a first save that was killed
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            strange = [path.name for path in folder.iterdir() if path.name != LOCK and path.suffix != PART]
+            strange = [path.name for path in folder.iterdir() if path.name not in ours and path.suffix != PART]
         if strange:
             raise OutputError(f"{folder} is not empty and holds no learner ({strange[0]}): choose another folder")
-        with locked(folder):
-            return self._save(folder)
 
     def _learns_in(self, folder: Path) -> str | None:
         """The learner that a folder holds, by its id; an error where it is another than this."""
@@ -548,23 +586,21 @@ class Learner:
             raise OutputError(f"{folder} holds another learner: choose another folder, or remove it")
         return found
 
-    def _save(self, folder: Path) -> Path:
-        state = self.state_dict()
-        for label in self._labels:
-            encoded(label)  # before anything is written
+    def _write(self, folder: Path, state: dict[str, Any], events: int) -> None:
+        """The state is what counts: once it is there, all else can be made again from it."""
+        checkpoints = Checkpoints(folder / "checkpoint", self._id, self.spec.device, kept=1)
+        checkpoints.save(checkpoints.newest() + 1, state, events)
         if not (folder / "spec.json").exists():
             write_json(folder / "spec.json", self._describe())
-        events = folder / "events.jsonl"
-        size = events.stat().st_size if events.exists() else 0
-        checkpoints = Checkpoints(folder / "checkpoint", self._id, self.spec.device, kept=1)
-        checkpoints.save(checkpoints.newest() + 1, state, size)
-        if self._loop is not None:
-            write_model(folder / MODEL_FILE, self._loop, self._given.to_dict(), self.classes, beside=False)
-        write_json(folder / HISTORY, self._document())
+        if state["built"] is None:
+            write_json(folder / HISTORY, History().state_dict())
+        else:
+            self._write_for_others(folder)
         self._learning(folder).clear()
-        self._unsaved = False
-        self._folder, self._kept_events = folder, size
-        return folder
+
+    def _write_for_others(self, folder: Path) -> None:
+        write_model(folder / MODEL_FILE, self._ready(), self._given.to_dict(), self.classes, beside=False)
+        write_json(folder / HISTORY, self._document())
 
     def _document(self) -> dict[str, Any]:
         """What the report shows."""
@@ -636,7 +672,17 @@ class Learner:
             raise OutputError(f"{folder} holds a learner without its state: its checkpoint is missing")
         learner._kept_events = found.events
         learner._try_state(found.state, folder)
+        learner._finish_save(folder)
         return learner
+
+    def _finish_save(self, folder: Path) -> None:
+        """A save that was killed when the state was written: the learn it ends is done, and the rest is made up for."""
+        under_way = unfinished(folder / "learning")
+        if under_way is None or under_way["number"] > len(self._history.instalments):
+            return
+        with contextlib.suppress(OutputError), locked(folder):  # who cannot write there may still read
+            self._write_for_others(folder)
+            self._learning(folder).clear()
 
     @classmethod
     def _made(
@@ -789,6 +835,18 @@ class Learner:
             return
         with claim:
             yield
+
+
+@dataclass
+class _How:
+    """How one call of `learn` goes about it."""
+
+    resume: bool | None
+    listeners: list[Listener]
+    stop: Stop
+    command: str
+    before: dict[str, Any]
+    folder: Path | None = None
 
 
 def _on_terminal(progress: bool | None) -> bool:

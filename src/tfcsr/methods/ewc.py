@@ -56,7 +56,9 @@ class ElasticWeightConsolidation(Method):
         fisher = [torch.zeros_like(p) for p in parameters]
         batches = list(zip(task.train.x.split(size), task.train.y.split(size), strict=True))
         with mode(model, False), self.learner.generators.dropout_at("fisher"):
-            for x, y in batches:
+            for number, (x, y) in enumerate(batches):
+                if number % 256 == 0:
+                    task.train.release()
                 logits = model(self.learner.views.normalised(self.learner.view(x)))
                 loss = torch.nn.functional.cross_entropy(logits, y)
                 # A parameter that this loss does not reach has no say in it.

@@ -28,7 +28,7 @@ def staged(data: Examples, batches: Batches) -> Iterator[tuple[Examples, Batches
     if not data.apart:
         yield data, batches
         return
-    count = max(1, rows_in_block(data.x[0]) // max(1, batches.new.shape[1]))
+    count = min(max(1, len(batches)), max(1, rows_in_block(data.x[0]) // max(1, batches.new.shape[1])))
     parts = [batches.each(lambda t, i=i: t[i : i + count]) for i in range(0, len(batches), count)]  # type: ignore[misc]
     on_gpu = data.y.device.type == "cuda"
     room = [_room(data.x, count * batches.new.shape[1], on_gpu) for _ in range(2)]
@@ -39,8 +39,10 @@ def staged(data: Examples, batches: Batches) -> Iterator[tuple[Examples, Batches
         if (event := copied[number % 2]) is not None:
             event.synchronize()  # the block before the last is still on its way from here
         found = room[number % 2][: len(rows)]
-        torch.index_select(data.x, 0, rows, out=found)
-        data.release()
+        if data.mapped is not None:
+            data.mapped.gather(rows, found)
+        else:
+            torch.index_select(data.x, 0, rows, out=found)
         return found
 
     with ThreadPoolExecutor(1) as pool:

@@ -30,7 +30,9 @@ class Herding(Policy):
             chosen = old[rank[old].argsort()]
             if label in arriving:
                 new = (labels[held:] == label).nonzero().squeeze(1)
-                pool = torch.cat([candidates.stored["x"][old.to(device)], candidates.x[new.to(device)]])
+                held_x = candidates.stored["x"]
+                arrived = candidates.x[new.to(device)].to(held_x.device)  # which may lie elsewhere
+                pool = torch.cat([held_x[old.to(held_x.device)], arrived])
                 chosen = torch.cat([old, held + new])[herded(candidates.features(pool), count)]
             kept.append(chosen[:count])
         self._ranks = torch.cat([torch.arange(len(part), dtype=torch.int32) for part in kept])
