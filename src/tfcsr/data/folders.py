@@ -238,8 +238,9 @@ def pixels(size: Sequence[int]) -> str:
 
 
 def threads() -> int:
-    """Pillow decodes without Python's lock: a thread per core."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Pillow decodes without Python's lock, but not all is decoding: more than a few threads wait for each other."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(4, cores)
 
 
 @contextmanager
