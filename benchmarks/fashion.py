@@ -9,9 +9,12 @@ The four IDX files are those of Debian's package dataset-fashion-mnist, or lie i
 import argparse
 import gzip
 import json
+import platform
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,18 +64,33 @@ def lay_out(data: Path, out: Path, most: int = 0) -> None:
                 list(pool.map(write, ((place / f"{i:05}.png", x) for i, x in enumerate(images[: most or None]))))
 
 
-def accuracy(folder: Path, method: str, seed: int, together: bool, epochs: int) -> dict[str, object]:
-    from tfcsr import Learner
+def accuracy(folder: Path, method: str, seed: int, epochs: int, device: str) -> dict[str, Any]:
+    """What is known of all classes after the three instalments, on test images."""
+    from tfcsr import METHODS, Learner
 
-    learner = (
-        Learner(model="cnn", method=method, buffer_capacity=CAPACITY, seed=seed, epochs=epochs)
-        if (method != "joint")
-        else Learner(model="cnn", method=method, seed=seed, epochs=epochs)
-    )
-    for week in range(1, len(WEEKS) + 1):
-        learner.learn(folder / f"week{week}")
+    has_memory = any(option.name == "buffer_capacity" for option in METHODS.options(method))
+    memory: dict[str, Any] = {"buffer_capacity": CAPACITY} if has_memory else {}
+    learner = Learner(model="cnn", method=method, seed=seed, epochs=epochs, device=device, **memory)
+    seconds = sum(learner.learn(folder / f"week{week}").seconds for week in range(1, len(WEEKS) + 1))
     found = learner.evaluate(folder / "test")
-    return {"method": method, "seed": seed, "accuracy": found.accuracy, "per_class": dict(found.per_class)}
+    return {
+        "method": method,
+        "seed": seed,
+        "accuracy": round(found.accuracy, 2),
+        "per_class": {label: round(value, 1) for label, value in found.per_class.items()},
+        "seconds": round(seconds, 1),
+    }
+
+
+def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    from tfcsr.experiments.statistics import estimate
+
+    found = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        values = [row["accuracy"] for row in rows if row["method"] == method]
+        mean = estimate(values)
+        found.append({"method": method, "n": mean.n, "mean": mean.mean, "low": mean.low, "high": mean.high})
+    return found
 
 
 def main() -> None:
@@ -82,7 +100,8 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=0, help="at most that many images of a class in each part")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--methods", default="tfcsr,er-ace,derpp,finetune,joint")
+    parser.add_argument("--methods", default="tfcsr,er-ace,derpp,icarl,finetune,joint")
+    parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/fashion.json"))
     options = parser.parse_args()
     if options.lay_out is not None:
@@ -93,9 +112,21 @@ def main() -> None:
         rows = []
         for seed in range(options.seeds):
             for method in options.methods.split(","):
-                rows.append(accuracy(Path(folder), method, seed, False, options.epochs))
+                rows.append(accuracy(Path(folder), method, seed, options.epochs, options.device))
                 print(json.dumps(rows[-1]), flush=True)
-    options.out.write_text(json.dumps({"epochs": options.epochs, "rows": rows}, indent=1) + "\n")
+    import torch
+
+    result = {
+        "machine": torch.cuda.get_device_name() if torch.cuda.is_available() else platform.machine(),
+        "torch": torch.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+        "epochs": options.epochs,
+        "buffer_capacity": CAPACITY,
+        "summary": summary(rows),
+        "rows": rows,
+    }
+    options.out.write_text(json.dumps(result, indent=1) + "\n")
+    print(json.dumps(result["summary"], indent=1))
 
 
 if __name__ == "__main__":
