@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +79,9 @@ def _die(place: Path, before: tuple[Any, ...], labels: tuple[str, ...]) -> None:
 
 
 def _in_a_fork(work: Any, place: Path) -> None:
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # newer Pythons do not like a fork beside threads; nothing of ours is in one
+        child = os.fork()
     if child == 0:
         try:
             work(place)

@@ -15,6 +15,7 @@ from tests.learner.conftest import (
     B,
     C,
     assert_alike,
+    dropping,
     essence,
     features,
     images,
@@ -103,8 +104,6 @@ def test_nothing_is_asked_of_one_that_has_learned_nothing(tmp_path):
 
 
 def test_a_model_with_dropout_answers_the_same_twice():
-    from tests.learner.conftest import dropping
-
     learner = taught(A, B, model=dropping)
     x, _ = images(A, seed=4)
     np.testing.assert_array_equal(learner.predict_proba(x), learner.predict_proba(x))
@@ -231,8 +230,6 @@ def test_what_is_being_forgotten_comes_first():
 
 @pytest.mark.parametrize("method", SHIPPED)
 def test_asking_leaves_no_trace(method):
-    from tests.learner.conftest import dropping
-
     learner = taught(A, B, method=method, model=dropping)
     before, modes = essence(learner), [m.training for m in learner.model.modules()]
     x, y = images(EVERYTHING, seed=2)

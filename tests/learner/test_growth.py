@@ -15,6 +15,7 @@ from tests.learner.conftest import (
     C,
     assert_alike,
     differences,
+    dropping,
     essence,
     features,
     images,
@@ -74,8 +75,6 @@ def test_tfcsr_is_er_to_the_bit():
 
 
 def test_also_where_replay_and_probes_are_augmented_and_dropped():
-    from tests.learner.conftest import dropping
-
     options = {"model": dropping, "augment": "crop-flip", "lr_schedule": "cosine"}
     tfcsr, er = (essence(taught(A, B, C, method=method, **options)) for method in ("tfcsr", "er"))
     for part in ("model", "optimizer", "buffer", "generators"):

@@ -17,6 +17,7 @@ from tests.learner.conftest import (
     C,
     assert_alike,
     differences,
+    dropping,
     essence,
     features,
     images,
@@ -646,6 +647,18 @@ def test_what_a_transform_draws_is_decided_by_the_seed(folder, how):
     for one in (found, same):
         one.learn(*images(B))
     assert_alike(found, same)
+
+
+def test_what_a_transform_draws_disturbs_nothing_else():
+    def drawing(x):
+        torch.rand(7)
+        return x
+
+    one, other = (essence(taught(A, B, model=dropping, **given)) for given in ({"transform": drawing}, {}))
+    for part in ("model", "optimizer", "buffer"):
+        assert differences(one["loop"][part], other["loop"][part]) == [], part
+    for name in ("order", "replay", "reservoir", "dropout"):
+        assert differences(one["loop"]["generators"][name], other["loop"]["generators"][name]) == [], name
 
 
 def test_a_transform_is_asked_for_when_it_is_loaded(folder):
