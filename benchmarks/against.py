@@ -29,13 +29,9 @@ def _cpu(method: str) -> object:
     import torch
 
     from benchmarks import cpu
+    from benchmarks.training import Training
     from tfcsr.experiments.machine import cores, keep_freed_memory, on_this_machine
     from tfcsr.spec import RunSpec
-
-    try:
-        from tfcsr.experiments.training import Training
-    except ImportError:  # a tree of before 0.3.0
-        from tfcsr.training.loop import Training  # type: ignore[attr-defined, no-redef]
 
     keep_freed_memory()
     torch.set_num_threads(cores())

@@ -16,11 +16,11 @@ from torch.nn.functional import cross_entropy
 
 import tfcsr
 from benchmarks.measure import Row, arguments, interleaved, ratio, seconds, show, summary
+from benchmarks.training import Training
 from tfcsr.data import sources
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
 from tfcsr.experiments.machine import cores, keep_freed_memory, on_this_machine
-from tfcsr.experiments.training import Training
 from tfcsr.spec import RunSpec
 from tfcsr.training.loop import build_model
 

@@ -11,10 +11,10 @@ from torch.nn.functional import cross_entropy
 from torch.utils.flop_counter import FlopCounterMode
 
 from benchmarks.measure import Row, arguments, interleaved, ratio, refuse, seconds, show, summary
+from benchmarks.training import Training
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
 from tfcsr.experiments.machine import on_this_machine, settings
-from tfcsr.experiments.training import Training
 from tfcsr.spec import RunSpec
 from tfcsr.training import loop
 from tfcsr.training.batches import compose, plan_epoch

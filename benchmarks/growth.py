@@ -9,13 +9,13 @@ import numpy as np
 import torch
 
 from benchmarks.measure import Row, arguments, interleaved, ratio, seconds, show, summary
+from benchmarks.training import Training
 from tfcsr import fingerprint
 from tfcsr.buffer.buffer import Buffer
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.dataset import Dataset
 from tfcsr.data.tasks import Examples
 from tfcsr.experiments.machine import on_this_machine
-from tfcsr.experiments.training import Training
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import Mix
 from tfcsr.spec import RunSpec

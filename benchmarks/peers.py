@@ -8,11 +8,11 @@ import warnings
 import torch
 
 from benchmarks.measure import Row, arguments, ratio, refuse, seconds, show, summary
+from benchmarks.training import Training
 from tfcsr.data import mnist
 from tfcsr.data.tasks import Task
 from tfcsr.errors import DataError
 from tfcsr.experiments.machine import cores, on_this_machine
-from tfcsr.experiments.training import Training
 from tfcsr.spec import RunSpec
 from tfcsr.training.loop import build_model
 
