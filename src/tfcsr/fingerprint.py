@@ -122,7 +122,7 @@ class _Walk:
         self.say(_module(value), getattr(value, "__qualname__", type(value).__qualname__))
 
     def function(self, value: types.FunctionType) -> None:
-        if not self.follows(value.__module__):
+        if not self.follows(_module(value)):
             self.name(value)
             return
         self.see((value.__code__, value.__defaults__, value.__kwdefaults__))

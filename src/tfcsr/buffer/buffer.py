@@ -165,7 +165,8 @@ class Buffer:
         for name, field in self.fields.items():
             if state[name].shape != field.shape or state[name].dtype != field.dtype:
                 raise ValueError(f"a buffer with {name} {tuple(state[name].shape)}, expected {tuple(field.shape)}")
-        if state["size"] != int((state["y"] >= 0).sum()):
+        filled = state["y"] >= 0
+        if state["size"] != int(filled.sum()) or not bool(filled[: state["size"]].all()):
             raise ValueError("a buffer that is miscounted")
         for name, field in self.fields.items():
             field.copy_(state[name])

@@ -91,7 +91,7 @@ def read(
         if y is not None:
             raise DataError(f"{x} has labels of its own: leave y out")
         arrival = _from_path(Path(x), form, size, skip_unreadable, progress)
-    elif y is None:
+    elif y is None or isinstance(x, DataLoader):
         arrival = _from_dataset(x)
     else:
         arrival = _labelled(as_tensor(x), y, "arrays")
@@ -108,7 +108,7 @@ def read_unlabelled(x: Any, form: Form) -> Arrival:
         paths = [path for one in x for path in images(Path(one))]
         x = folders.read_images(paths, (form.shape[1], form.shape[2]), form.shape[0])
     elif _is_dataset(x):
-        x = torch.stack([_example(part[0] if isinstance(part, list | tuple) else part) for part in _items(x)])
+        x = _stacked([part[0] if isinstance(part, list | tuple) else part for part in _items(x)])
     return _checked(Arrival(as_tensor(x)), form)
 
 
@@ -148,7 +148,9 @@ def _from_path(path: Path, form: Form | None, size: int | None, skip_unreadable:
 
 
 def _is_dataset(x: Any) -> bool:
-    return hasattr(x, "__getitem__") and hasattr(x, "__len__") and not isinstance(x, np.ndarray | Tensor | list | tuple)
+    if isinstance(x, np.ndarray | Tensor | list | tuple | dict):
+        return False
+    return hasattr(x, "__getitem__") and hasattr(x, "__len__")
 
 
 def _from_dataset(data: Any) -> Arrival:
@@ -178,7 +180,12 @@ def _example(value: Any) -> Tensor:
 
 
 def _stacked(values: Sequence[Any]) -> Tensor:
-    examples = [_example(value) for value in values]
+    try:
+        examples = [_example(value) for value in values]
+    except (TypeError, ValueError) as error:
+        raise DataError(f"an example of the dataset cannot be used: {error}") from None
+    if not examples:
+        raise DataError("the dataset is empty")
     shapes = {tuple(example.shape) for example in examples}
     if len(shapes) > 1:
         some = " and ".join(map(str, sorted(shapes)[:2]))
@@ -192,7 +199,8 @@ def as_tensor(x: Any) -> Tensor:
         try:
             array = np.asarray(x)
             if array.dtype.kind == "f" and array.dtype.itemsize > 2:
-                array = array.astype(np.float32, copy=False)
+                with np.errstate(over="ignore"):  # what becomes infinite is refused below
+                    array = array.astype(np.float32, copy=False)
             x = torch.from_numpy(np.require(array.astype(array.dtype.newbyteorder("="), copy=False), None, ["C", "W"]))
         except (TypeError, ValueError) as error:
             raise DataError(f"x cannot be used: {error}; give numbers, [N, ...] with examples of one shape") from None
@@ -200,18 +208,25 @@ def as_tensor(x: Any) -> Tensor:
     if found.dtype == torch.float64:
         found = found.float()
     if found.dtype == torch.bool:
-        found = found.to(torch.uint8)
+        found = found.float()
     if found.dtype not in (torch.uint8, *FLOATS, *IDS):
         raise DataError(f"x is {_name(found.dtype)}: give uint8, integers or floating-point numbers")
     return found
 
 
 def _labelled(x: Tensor, y: Any, source: str) -> Arrival:
+    if x.ndim == 0:
+        raise DataError("x is one number: give examples, [N, ...]")
     if isinstance(y, Tensor):
         y = y.detach().cpu().numpy()
     if isinstance(y, np.ndarray) and y.ndim != 1:
         raise DataError(f"y has shape {y.shape}: give one label for each example, [N]")
-    values = y.tolist() if isinstance(y, np.ndarray) else [_plain(label) for label in y]
+    if isinstance(y, np.ndarray) and y.dtype.kind == "S":
+        y = np.char.decode(y, "utf-8", "backslashreplace")
+    try:
+        values = y.tolist() if isinstance(y, np.ndarray) else [_plain(label) for label in y]
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise DataError(f"y cannot be used: {error}; give one label for each example") from None
     if len(values) != len(x):
         raise DataError(f"{len(x)} examples and {len(values)} labels: give one for each")
     numbers: dict[Hashable, int] = {}
@@ -227,6 +242,8 @@ def _labelled(x: Tensor, y: Any, source: str) -> Arrival:
 
 def _plain(label: Any) -> Any:
     """What numpy and torch wrap, unwrapped: 3 and np.int64(3) are one label."""
+    if type(label) is tuple:
+        return tuple(_plain(part) for part in label)
     return label.item() if isinstance(label, np.generic | Tensor) else label
 
 
@@ -238,7 +255,12 @@ def _checked(arrival: Arrival, form: Form | None) -> Arrival:
         if arrival.form.shape != form.shape:
             raise DataError(f"examples are {arrival.form}, the network takes {form}")
         if x.dtype != form.dtype:
-            if (x.dtype in FLOATS and form.dtype in FLOATS) or (x.dtype in IDS and form.dtype in IDS):
+            if x.dtype in FLOATS and form.dtype in FLOATS:
+                x = x.to(form.dtype)
+            elif x.dtype in IDS and form.dtype in IDS:
+                low, high, limits = int(x.min()), int(x.max()), torch.iinfo(form.dtype)
+                if low < limits.min or high > limits.max:
+                    raise DataError(f"x goes from {low} to {high}, the network was taught with {_name(form.dtype)}")
                 x = x.to(form.dtype)
             else:
                 raise DataError(f"x is {_name(x.dtype)}, the network was taught with {_name(form.dtype)}: convert it")
@@ -267,14 +289,22 @@ def statistics(arrival: Arrival) -> tuple[Tensor, Tensor] | tuple[None, None]:
         return None, None
     others = [d for d in range(x.ndim) if d != 1]
     count = x.numel() // x.shape[1]
-    total = sum(part.double().sum(dim=others) for _, part in in_chunks(x))
-    assert isinstance(total, Tensor)
-    mean = total / count
     shape = (1, -1, *(1 for _ in range(x.ndim - 2)))
-    squares = sum((part.double() - mean.reshape(shape)).square().sum(dim=others) for _, part in in_chunks(x))
-    assert isinstance(squares, Tensor)
-    std = (squares / count).sqrt()
-    std[std < 1e-12 * (1 + mean.abs())] = 1.0  # a channel that never changes is left where it is
+    mean, squares = torch.zeros(2, x.shape[1], dtype=torch.float64, device=x.device)
+    if x.dtype == torch.uint8:  # whole numbers add up exactly, in one pass
+        for _, part in in_chunks(x):
+            mean += part.sum(dim=others)
+            squares += part.to(torch.int32).square().sum(dim=others)
+        mean /= count
+        std = (squares / count - mean.square()).clamp(min=0).sqrt()
+    else:
+        for _, part in in_chunks(x):
+            mean += part.double().sum(dim=others)
+        mean /= count
+        for _, part in in_chunks(x):
+            squares += (part.double() - mean.reshape(shape)).square().sum(dim=others)
+        std = (squares / count).sqrt()
+    std[std < 1e-7 * (1 + mean.abs())] = 1.0  # a channel that never changes is left where it is
     return mean.float().reshape(shape).cpu(), std.float().reshape(shape).cpu()
 
 

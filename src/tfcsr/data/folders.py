@@ -1,5 +1,6 @@
 """Folders of images: a directory per class, or `train/` and `test/` above such directories. Listed and decoded."""
 
+import gc
 import os
 import stat
 import warnings
@@ -91,12 +92,26 @@ def list_images(folder: Path) -> Listing:
         for name in names:
             if name not in labels:
                 raise DataError(f"{top / name} is a class that {parts['train']} lacks: add it there, or remove it")
-            files, others = _walk(os.fspath(folder), f"{prefix}{name}", labels[name])
+        with uncollected():
+            walked = [_walk(os.fspath(folder), f"{prefix}{name}", labels[name]) for name in names]
+        for name, (files, others) in zip(names, walked, strict=True):
             if not files:
                 raise DataError(f"{top / name} has no image: put PNG, JPEG or WebP files into it, or remove it")
             found[part] += files
             ignored += others
     return Listing(folder, class_names, found["train"], found["test"], ignored)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the garbage collector, which would look again and again at what a long listing is made of."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def images_in(folder: Path) -> list[Path]:

@@ -168,6 +168,10 @@ class _Work:
     """One folder under certain settings: what there is to pack, and what may be there of it."""
 
     def __init__(self, folder: Path, size: tuple[int, int] | None, channels: int | None, share: float) -> None:
+        with folders.uncollected():
+            self._list(folder, size, channels, share)
+
+    def _list(self, folder: Path, size: tuple[int, int] | None, channels: int | None, share: float) -> None:
         listing = folders.list_images(folder)
         self.folder, self.class_names = folder, listing.class_names
         self.size, self.channels = size, channels

@@ -34,6 +34,7 @@ def read_about(folder: Path) -> dict[str, Any]:
         raise OutputError(f"{folder} holds a run, and that kept no network: give the folder of a learner")
     kinds: dict[str, Any] = {
         "id": str,
+        "normalise": str | list,
         "spec": dict,
         "model": str,
         "transform": str,
@@ -67,7 +68,10 @@ def spec_of_run(kept: ModelFile) -> dict[str, Any]:
 
 def state_of_run(kept: ModelFile) -> dict[str, Any]:
     """What a run has kept as the state of a learner; the optimizer begins anew."""
-    parts = {name: kept.beside[name] for name in ("buffer", "method") if name in kept.beside}
+    try:
+        parts = {name: kept.beside[name] for name in ("buffer", "method")}
+    except KeyError:
+        raise OutputError("a network was kept without its buffer: it cannot be used") from None
     return {
         "built": {"shape": list(kept.shape), "dtype": str(kept.dtype).removeprefix("torch.")},
         "labels": [encoded(label) for label in kept.labels],

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 import tfcsr
-from tfcsr import fingerprint
 from tfcsr.data.arriving import Arrival, Form, read, read_unlabelled
 from tfcsr.data.folders import read_images
 from tfcsr.data.tasks import Examples, Task
@@ -29,7 +28,6 @@ from tfcsr.files import LOCK, PART, locked, require_folder, write_json, writing
 from tfcsr.generators import derived_seed
 from tfcsr.learner.folder import (
     FORMAT,
-    is_learner,
     read_about,
     require_given,
     source_of,
@@ -41,18 +39,19 @@ from tfcsr.learner.instalments import all_together, make_task, some_of
 from tfcsr.learner.network import (
     Each,
     Normalisation,
+    Normaliser,
     Transform,
+    code_of,
     make_model,
-    normalisation,
     normalises_batches,
-    plain_function,
     require_scores,
     taking,
 )
-from tfcsr.learner.records import Evaluation, History, Instalment, Recalled, best_of, by_label, now
+from tfcsr.learner.records import Evaluation, History, Instalment, Recalled, best_of, by_label, is_pending, now
 from tfcsr.models import MODELS
 from tfcsr.models.export import Normalised, export, require_format
 from tfcsr.models.head import named_head, resized, trace_head
+from tfcsr.models.predict import predict
 from tfcsr.recall.probe import Recall, score
 from tfcsr.reporting.progress import LearnDisplay
 from tfcsr.spec import OWN, LearnerSpec, RunSpec
@@ -63,6 +62,7 @@ from tfcsr.training.model_file import NAME as MODEL_FILE
 from tfcsr.training.model_file import decoded, encoded, read_model, write_model
 from tfcsr.training.staging import rows_in_block
 
+LARGEST_SIDE = 10_000
 # Recall is asked of the whole memory, or of so many drawn from it.
 MOST_ASKED = 10_000
 
@@ -101,10 +101,17 @@ class Learner:
             raise SpecError(f"model {model!r} is neither a name, a torch.nn.Module nor a function that makes one")
         if transform is not None and transform_each is not None:
             raise SpecError("transform and transform_each were both given: choose one")
+        for name_of, given in (("transform", transform), ("transform_each", transform_each)):
+            if given is not None and not callable(given):
+                raise SpecError(f"{name_of} {given!r} is no function")
+        if head is not None and not isinstance(head, str):
+            raise SpecError(f"head {head!r} is not the name of a layer")
+        if size is not None and (type(size) is not int or not 1 <= size <= LARGEST_SIDE):
+            raise SpecError(f"size {size!r} is impossible: give the pixels of a side, 1 to {LARGEST_SIDE}")
         self._given: RunSpec = LearnerSpec(model=name, method=method, **options)
         self.spec = on_this_machine(self._given)
         self._made_by = None if isinstance(model, str) else model
-        self._head, self._size, self._normalise = head, size, normalisation(normalise)
+        self._head, self._size, self._normalise = head, size, Normaliser(normalise)
         self._transform = transform or (None if transform_each is None else Each(transform_each))
         self._id = secrets.token_hex(8)
         self._form: Form | None = None
@@ -210,15 +217,17 @@ class Learner:
                 skip_unreadable=skip_unreadable,
                 progress=display.packing,
             )
-            before = self._snapshot()
+            before, events = self._snapshot(), self._kept_events
             raw = self._raw_module()
             try:
                 with self._claimed():
                     how = _How(resume, [display, *listeners], stop or Stop(), command, before)
                     how.folder = None if folder is None or self._folder is not None else Path(folder)
+                    how.epochs = epochs
                     return self._learn(arrival, spec, how)
             except BaseException as error:
                 self._go_back(before, raw)
+                self._kept_events = events
                 if isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error):
                     raise OutOfMemoryError(
                         f"out of memory on {self.spec.device} ({str(error).partition(chr(10))[0]}): a smaller"
@@ -227,7 +236,10 @@ class Learner:
                 raise
 
     def _learn(self, arrival: Arrival, spec: RunSpec, how: "_How") -> Instalment:
-        known_as = arrival.fingerprint() if self._folder or how.folder else ""
+        known_as = arrival.fingerprint()
+        if self._folder is not None or how.folder is not None:
+            for label in arrival.labels:
+                encoded(label)  # which cannot be kept otherwise
         if self._folder is not None:
             self._go_on(self._folder, how, known_as, spec)
         elif how.resume:
@@ -238,6 +250,8 @@ class Learner:
                 self._prepare(arrival, spec)
             loop = self._ready()
             loop.use(spec)
+            if how.epochs is not None and loop.method.epochs() != how.epochs:
+                raise SpecError(f"method {spec.method} does not go by epochs: leave {how.epochs} out")
             loop.events.listeners = [self._history.note, *how.listeners]
             task = make_task(arrival, self._labels, spec, loop.task_number)
             data = all_together([*self._past, task.train]) if loop.method.sees_all_tasks else task.train
@@ -259,21 +273,20 @@ class Learner:
     def _go_on(self, folder: Path, how: "_How", known_as: str, spec: RunSpec) -> None:
         """Take up the learn that was not finished in the folder, if there is one and it is wanted."""
         checkpoints = self._learning(folder)
-        if self._unsaved:
-            checkpoints.clear()  # the progress of a learn that is done, and part of what goes on from here
+        if self._unsaved or how.resume is False:
+            checkpoints.clear()  # wanted no more; or of a learn that is done, and part of what goes on from here
         found = checkpoints.load()
         if found is None:
             return
-        pending = found.state["pending"]
+        pending: Any = found.state.get("pending")
+        if not is_pending(pending):
+            raise OutputError(f"{folder / 'learning'} is damaged: start over with resume=False")
         if how.resume is None:
             raise OutputError(
                 f"{folder} holds a learn of {pending['source']} that was not finished and saved (epoch"
                 f" {pending['epoch']} of {pending['epochs']}): give resume=True to go on with it, or resume=False to"
                 " start over"
             )
-        if not how.resume:
-            checkpoints.clear()
-            return
         start_over = "or start over with resume=False"
         if pending["data"] != known_as:
             raise OutputError(
@@ -285,7 +298,9 @@ class Learner:
                 f"{folder} holds a learn of {pending['epochs']} epochs, not {epochs}: give that number to go on with"
                 f" it, {start_over}"
             )
-        self._load_state(found.state)
+        evaluations = self._history.evaluations  # which may have been made since
+        self._try_state(found.state, folder / "learning")
+        self._history.evaluations = evaluations
         self._kept_events = found.events
 
     def _begin_in(self, folder: Path, before: dict[str, Any], stack: contextlib.ExitStack) -> None:
@@ -318,16 +333,18 @@ class Learner:
         views = Views(self._mean, self._std, device, self._transform)
         with taking(form):
             model = make_model(self._made_by, spec, form.shape, classes).to(device)
-        if self._head is None and some is not None:
+        if some is not None:
             with taking(form):
-                self._head = trace_head(model, some, views.normalised)
+                if self._head is None:
+                    self._head = trace_head(model, some, views.normalised)
+                else:
+                    predict(model, some, views.normalised)
         if self._head is not None:
             layer = named_head(model, self._head)
             if layer.out_features != classes:  # somebody else's classes
                 resized(layer, classes, lambda row: derived_seed(spec.seed, f"init/class/{row}"))
         if some is not None:
-            with taking(form):
-                require_scores(model, views.normalised(some), classes, self._head)
+            require_scores(model, views.normalised(some), classes, self._head)
         events = Events()
         return Loop(spec, model, views, form.shape, classes, events, dtype=form.dtype, head=self._head)
 
@@ -405,19 +422,22 @@ class Learner:
         past = state.pop("past")
         return copy.deepcopy(state) | {"past": past}
 
-    def _raw_module(self) -> dict[str, Tensor] | None:
+    def _raw_module(self) -> dict[str, Any] | None:
         """A module that was given, as it is before its first learn changes its head."""
         if self._loop is not None or not isinstance(self._made_by, nn.Module):
             return None
-        return copy.deepcopy(self._made_by.state_dict())
+        modes = {name: module.training for name, module in self._made_by.named_modules()}
+        return {"weights": copy.deepcopy(self._made_by.state_dict()), "modes": modes, "frozen": None}
 
-    def _go_back(self, before: dict[str, Any], raw: dict[str, Tensor] | None) -> None:
+    def _go_back(self, before: dict[str, Any], raw: dict[str, Any] | None) -> None:
         """As it was before a learn that failed."""
         if raw is not None and isinstance(self._made_by, nn.Module):
-            if self._head is not None:
-                was = raw[f"{self._head}.weight" if self._head else "weight"]
-                resized(named_head(self._made_by, self._head), len(was), lambda row: row)
-            self._made_by.load_state_dict(raw)
+            weight = f"{self._head}.weight" if self._head else "weight"
+            now = self._made_by.state_dict()
+            if self._head is not None and weight in now and now[weight].shape != raw["weights"][weight].shape:
+                resized(named_head(self._made_by, self._head), len(raw["weights"][weight]), lambda row: row)
+            self._made_by.load_state_dict(raw["weights"])
+            self._set_modes(self._made_by, raw)
         self._load_state(before)
 
     # Asking
@@ -526,11 +546,17 @@ class Learner:
         touched: it will forget the class by itself, as others are learned.
         """
         loop = self._ready()
-        if label not in self._labels:
+        if not isinstance(label, Hashable) or label not in self._labels:
             raise SpecError(f"label {label!r} was never learned: the classes are {_some(self.classes)}")
+        if self.is_learning and not self._unsaved:
+            raise OutputError(
+                f"{self._folder} holds a learn that was not finished, which still has these examples: finish it, or"
+                " start it over with resume=False, and forget them then"
+            )
         number = self._labels[label]
+        past = sum(int((part.y == number).sum()) for part in self._past)
         self._past = [some_of(part, np.flatnonzero(part.y.numpy() != number)) for part in self._past]
-        return loop.learner.buffer.remove(number)
+        return past + loop.learner.buffer.remove(number)
 
     def export(self, path: str | Path) -> Path:
         """Write a self-contained program, by suffix `.pt2` (torch.export) or `.onnx`: from examples as `predict` takes
@@ -631,7 +657,8 @@ class Learner:
             "tfcsr": tfcsr.__version__,
             "spec": self._given.to_dict(),
             "model": "" if self._made_by is None else source_of(self._made_by),
-            "transform": "" if self._transform is None else fingerprint.of_code(plain_function(self._transform)),
+            "transform": code_of(self._transform),
+            "normalise": self._normalise.to_json(),
             "size": self._size,
             "head": self._head,
         }
@@ -654,7 +681,7 @@ class Learner:
         given as an object has to be given again: a folder holds no code.
         """
         folder = Path(folder)
-        if (folder / MODEL_FILE).exists() and not is_learner(folder):
+        if (folder / MODEL_FILE).exists() and (folder / "result.json").exists():
             return cls._from_run(folder, model, device)
         about = read_about(folder)
         require_given(folder, "model", bool(about["model"]), model is not None, about["model"])
@@ -663,7 +690,8 @@ class Learner:
         learner = cls._made(
             about["spec"], folder, model, about["head"], about["size"], transform, transform_each, device
         )
-        if given is not None and fingerprint.of_code(given) != about["transform"]:
+        learner._normalise = Normaliser.from_json(about["normalise"], folder)
+        if code_of(learner._transform) != about["transform"]:
             warn(f"the transform of {folder} was another: what is learned from now on goes through this one")
         learner._id = str(about["id"])
         learner._folder = folder
@@ -710,7 +738,12 @@ class Learner:
         return learner
 
     def _try_state(self, state: dict[str, Any], folder: Path) -> None:
+        """The same from a file, which may hold anything."""
         try:
+            if not isinstance(state["labels"], list):
+                raise ValueError("labels that are none")
+            for label in state["labels"]:
+                decoded(label)
             self._load_state(state)
         except torch.OutOfMemoryError:
             raise
@@ -748,7 +781,7 @@ class Learner:
         }
 
     def _load_state(self, state: Mapping[str, Any]) -> None:
-        labels = [decoded(label) if isinstance(label, dict) else label for label in state["labels"]]
+        labels = [decoded(label) if isinstance(label, dict) else label for label in list(state["labels"])]
         self._labels = {label: i for i, label in enumerate(labels)}
         if len(self._labels) != len(labels):
             raise ValueError("two classes of one name")
@@ -775,8 +808,7 @@ class Learner:
         loop, kept = self._loop, dict(state["loop"])
         if kept["progress"] is None:  # of a run, which kept its network and its buffer, but no optimizer
             fresh = loop.state_dict()
-            kept |= {name: fresh[name] for name in ("optimizer", "generators", "progress")}
-            kept |= {name: fresh[name] for name in ("buffer", "method") if name not in kept}
+            kept |= {name: fresh[name] for name in ("optimizer", "generators")}
             kept["progress"] = fresh["progress"] | {
                 "task_number": kept["tasks"] + 1,
                 "epochs_per_task": [1] * kept["tasks"],
@@ -800,9 +832,18 @@ class Learner:
     def _require_sizes(self, kept: Mapping[str, Any]) -> None:
         """Before anything is made as large as a file claims: what the file holds must be as large."""
         assert self._form is not None
-        capacity, buffer = self.spec.get("buffer_capacity"), kept.get("buffer")
-        if buffer is not None and tuple(buffer["x"].shape) != (capacity or 0, *self._form.shape):
+        capacity, buffer, shape = self.spec.get("buffer_capacity") or 0, kept["buffer"], self._form.shape
+        if not shape or any(type(size) is not int or size < 1 for size in shape):
+            raise ValueError(f"examples of shape {shape}")
+        if tuple(buffer["x"].shape) != (capacity, *shape):
             raise ValueError("its buffer has another size than its spec says")
+        if len(buffer["y"]) and int(buffer["y"].max()) >= len(self._labels):
+            raise ValueError("its buffer has a class that has no name")
+        for numbers in (self._mean, self._std):
+            if numbers is not None and tuple(numbers.shape) != (1, shape[0], *(1 for _ in shape[1:])):
+                raise ValueError("its normalisation is of other examples")
+        if (self._mean is None) != (self._std is None):
+            raise ValueError("its normalisation lacks something")
         if self._made_by is not None or self._loop is not None or not MODELS.ships(self.spec.model):
             return
         with torch.device("meta"), contextlib.suppress(NotImplementedError):
@@ -847,6 +888,7 @@ class _How:
     command: str
     before: dict[str, Any]
     folder: Path | None = None
+    epochs: int | None = None
 
 
 def _on_terminal(progress: bool | None) -> bool:

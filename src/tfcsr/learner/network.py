@@ -3,13 +3,15 @@
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from tfcsr.data.arriving import Arrival, Form, statistics
-from tfcsr.errors import SpecError
+from tfcsr.errors import OutputError, SpecError, TfcsrError
+from tfcsr.fingerprint import of_code
 from tfcsr.generators import derived_seed, seeded
 from tfcsr.models.predict import predict
 from tfcsr.spec import RunSpec
@@ -48,32 +50,57 @@ class Each:
         return torch.stack([self.function(one) for one in x])
 
 
-def plain_function(transform: Transform) -> Transform:
-    return transform.function if isinstance(transform, Each) else transform
+def code_of(transform: Transform | None) -> str:
+    """A transform in a few letters, to be known again."""
+    if transform is None:
+        return ""
+    return f"each {of_code(transform.function)}" if isinstance(transform, Each) else of_code(transform)
 
 
-def normalisation(wanted: Normalisation) -> Callable[[Arrival], tuple[Tensor, Tensor] | tuple[None, None]]:
-    if wanted == "auto":
-        return statistics
-    if wanted == "none":
-        return lambda arrival: _per_channel(arrival, (0.0,), (1.0,)) if arrival.x.dtype == torch.uint8 else (None, None)
-    if not isinstance(wanted, tuple | list) or len(wanted) != 2:
-        raise SpecError(f"normalise {wanted!r} is neither 'auto', 'none' nor (mean, std)")
-    return lambda arrival: _per_channel(arrival, *wanted)
+class Normaliser:
+    """How the mean and std of a learner's examples are found: from the first of them, or they are given."""
 
+    def __init__(self, wanted: Any) -> None:
+        self.wanted = wanted
+        self.given: list[Tensor] = []
+        if isinstance(wanted, str) and wanted in ("auto", "none"):
+            return
+        if not isinstance(wanted, tuple | list) or len(wanted) != 2:
+            raise SpecError(f"normalise {wanted!r} is neither 'auto', 'none' nor (mean, std)")
+        try:
+            self.given = [torch.as_tensor(values, dtype=torch.float32).flatten() for values in wanted]
+        except (TypeError, ValueError, RuntimeError):
+            raise SpecError(f"normalise {wanted!r} is not (mean, std): give a number for each channel") from None
+        mean, std = self.given
+        if not bool(mean.isfinite().all() and std.isfinite().all() and (std > 0).all()):
+            raise SpecError(f"normalise {wanted!r} has a number that is not finite, or a std that is not above 0")
 
-def _per_channel(arrival: Arrival, mean: Any, std: Any) -> tuple[Tensor, Tensor]:
-    """Given numbers, in the units that examples are stored in."""
-    channels, unit = arrival.x.shape[1], 255.0 if arrival.x.dtype == torch.uint8 else 1.0
-    found = []
-    for name, values in (("mean", mean), ("std", std)):
-        given = torch.as_tensor(values, dtype=torch.float32).flatten()
-        if len(given) not in (1, channels) or not bool(given.isfinite().all()):
-            raise SpecError(f"normalise has a {name} of {len(given)} numbers: give {channels}, one for each channel")
-        found.append((given * unit).expand(channels).reshape(1, channels, *(1 for _ in arrival.x.shape[2:])).clone())
-    if bool((found[1] <= 0).any()):
-        raise SpecError("normalise has a std that is not above 0")
-    return found[0], found[1]
+    def __call__(self, arrival: Arrival) -> tuple[Tensor, Tensor] | tuple[None, None]:
+        """In the units that examples are stored in."""
+        x = arrival.x
+        if self.wanted == "auto":
+            return statistics(arrival)
+        if self.wanted == "none" and x.dtype != torch.uint8:
+            return None, None
+        channels, unit = x.shape[1], 255.0 if x.dtype == torch.uint8 else 1.0
+        found = []
+        for name, given in zip(("mean", "std"), self.given or (torch.zeros(1), torch.ones(1)), strict=True):
+            if len(given) not in (1, channels):
+                raise SpecError(
+                    f"normalise has a {name} of {len(given)} numbers: give {channels}, one for each channel"
+                )
+            found.append((given * unit).expand(channels).reshape(1, channels, *(1 for _ in x.shape[2:])).clone())
+        return found[0], found[1]
+
+    def to_json(self) -> str | list[list[float]]:
+        return [values.tolist() for values in self.given] or str(self.wanted)
+
+    @classmethod
+    def from_json(cls, value: Any, folder: Path) -> "Normaliser":
+        try:
+            return cls(value)
+        except SpecError as error:
+            raise OutputError(f"{folder / 'spec.json'} cannot be used: {error}") from None
 
 
 @contextmanager
@@ -81,19 +108,23 @@ def taking(form: Form) -> Iterator[None]:
     """What a model says to examples it was not made for, in one line."""
     try:
         yield
-    except SpecError:
+    except (TfcsrError, MemoryError):
         raise
-    except (RuntimeError, ValueError, TypeError, IndexError) as error:
-        problem = str(error).partition("\n")[0]
-        raise SpecError(f"the model cannot take examples of shape {form.shape}: {problem}") from None
+    except Exception as error:  # a model may say anything
+        problem = str(error).partition("\n")[0] or type(error).__name__
+        raise SpecError(f"the model cannot take examples of shape {form.shape}: {problem}") from error
 
 
 def require_scores(model: nn.Module, x: Tensor, classes: int, head: str | None) -> None:
-    found = predict(model, x)
-    if tuple(found.shape) != (len(x), classes):
+    """Refuse a model in which another layer than its head decides how many scores there are."""
+    try:
+        shape = tuple(predict(model, x).shape)
+    except Exception:  # it went well before the head had so many outputs
+        shape = ()
+    if shape != (len(x), classes):
         raise SpecError(
-            f"the model gives {tuple(found.shape)[1:]} scores for an example with {classes} classes: head={head!r} is"
-            " not the layer that gives them; name the one that does"
+            f"with {classes} outputs of head={head!r} the model does not give {classes} scores for an example: name the"
+            " linear layer that gives them"
         )
 
 

@@ -163,6 +163,12 @@ def _is_entry(entry: Any, kinds: Mapping[str, Any], classes: int) -> bool:
     return True
 
 
+def is_pending(value: Any) -> bool:
+    """Whether it says what a learn that was not finished is about."""
+    kinds = {"number": int, "data": str, "source": str, "epoch": int, "epochs": int, "known": int}
+    return isinstance(value, dict) and all(name in value and is_kind(value[name], kind) for name, kind in kinds.items())
+
+
 def best_of(entries: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]:
     """The highest value of each class under this name."""
     best: dict[str, float] = {}

@@ -6,6 +6,7 @@ the last but one removed. So a kill at any moment leaves one to go on from, and 
 
 import hashlib
 import json
+import math
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -182,7 +183,11 @@ def put_together(value: Any, tensors: dict[str, Tensor], device: str) -> Any:
     if "tensor" in value:
         tensor = tensors[value["tensor"]]
         if "shape" in value:
+            if math.prod(value["shape"]) != tensor.numel():
+                raise ValueError(f"{value['tensor']} is of another size than its shape")
             tensor = tensor.as_strided(value["shape"], value["stride"])
+            if not _is_dense(tensor):  # it would claim one number for many
+                raise ValueError(f"{value['tensor']} does not lie in memory as it was")
         return tensor.to(device) if "on_device" in value else tensor
     if "tuple" in value:
         return tuple(put_together(entry, tensors, device) for entry in value["tuple"])

@@ -64,4 +64,6 @@ class Policy(ABC):
         return copy.deepcopy(vars(self))
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        if any(callable(getattr(type(self), name, None)) for name in state):
+            raise ValueError("no state of a policy")
         vars(self).update(copy.deepcopy(state))
