@@ -103,7 +103,7 @@ def _read_only(x):
     ("kind", "stored"),
     [
         (np.uint8, "uint8"),
-        (np.bool_, "uint8"),
+        (np.bool_, "float32"),
         (np.float16, "float16"),
         (np.float32, "float32"),
         (np.float64, "float32"),

@@ -210,7 +210,6 @@ def test_a_head_is_named_where_it_cannot_be_found():
         ("unused", ("'unused'", "scores")),
         ("backbone.1", ("'backbone.1'",)),
         ("", ("''", "Net")),
-        (3, ("3",)),
     ],
 )
 def test_a_head_that_is_none(head, words):

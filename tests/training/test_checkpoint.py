@@ -72,7 +72,7 @@ def test_what_was_on_the_gpu_comes_back_there(tmp_path):
 
 def test_what_was_on_another_device_is_marked():
     """Without a GPU: what is read comes to the device it is asked for, if and only if it is marked."""
-    found = checkpoint._put_together(
+    found = checkpoint.put_together(
         [{"tensor": "x", "on_device": True}, {"tensor": "x"}], {"x": torch.ones(1)}, "meta"
     )
     assert [tensor.device.type for tensor in found] == ["meta", "cpu"]
@@ -214,4 +214,4 @@ def test_a_tensor_larger_than_its_file_is_not_made(there):
     ]
     for claim in claims:
         with pytest.raises(checkpoint.NONSENSE):
-            checkpoint._put_together(claim, {"x": torch.zeros(4)}, "cpu")
+            checkpoint.put_together(claim, {"x": torch.zeros(4)}, "cpu")

@@ -183,7 +183,7 @@ def _stacked(values: Sequence[Any]) -> Tensor:
     try:
         examples = [_example(value) for value in values]
     except (TypeError, ValueError) as error:
-        raise DataError(f"an example of the dataset cannot be used: {error}") from None
+        raise DataError(f"x cannot be used: {error}; a dataset must give numbers or images") from None
     if not examples:
         raise DataError("the dataset is empty")
     shapes = {tuple(example.shape) for example in examples}
@@ -226,7 +226,7 @@ def _labelled(x: Tensor, y: Any, source: str) -> Arrival:
     try:
         values = y.tolist() if isinstance(y, np.ndarray) else [_plain(label) for label in y]
     except (TypeError, ValueError, RuntimeError) as error:
-        raise DataError(f"y cannot be used: {error}; give one label for each example") from None
+        raise DataError(f"y {str(y)[:40]} cannot be labels: {error}; give one for each example") from None
     if len(values) != len(x):
         raise DataError(f"{len(x)} examples and {len(values)} labels: give one for each")
     numbers: dict[Hashable, int] = {}

@@ -57,7 +57,7 @@ from tfcsr.reporting.progress import LearnDisplay
 from tfcsr.spec import OWN, LearnerSpec, RunSpec
 from tfcsr.training.checkpoint import NONSENSE, Checkpoints
 from tfcsr.training.events import Events, JsonLines, Listener
-from tfcsr.training.loop import Loop
+from tfcsr.training.loop import Loop, channels_last
 from tfcsr.training.model_file import NAME as MODEL_FILE
 from tfcsr.training.model_file import decoded, encoded, read_model, write_model
 from tfcsr.training.staging import rows_in_block
@@ -279,7 +279,8 @@ class Learner:
         if found is None:
             return
         pending: Any = found.state.get("pending")
-        if not is_pending(pending):
+        past = found.state.get("instalments")
+        if not is_pending(pending) or not isinstance(past, list) or len(past) + 1 != pending["number"]:
             raise OutputError(f"{folder / 'learning'} is damaged: start over with resume=False")
         if how.resume is None:
             raise OutputError(
@@ -331,8 +332,11 @@ class Learner:
         assert self._form is not None
         form, classes, device = self._form, len(self._labels), torch.device(spec.device)
         views = Views(self._mean, self._std, device, self._transform)
+        # What a user's function raises is hers, with its place; a model of ours says it in a line.
+        with taking(form) if self._made_by is None else contextlib.nullcontext():
+            model = make_model(self._made_by, spec, form.shape, classes)
         with taking(form):
-            model = make_model(self._made_by, spec, form.shape, classes).to(device)
+            model = channels_last(model).to(device)
         if some is not None:
             with taking(form):
                 if self._head is None:

@@ -15,7 +15,7 @@ from tfcsr.fingerprint import of_code
 from tfcsr.generators import derived_seed, seeded
 from tfcsr.models.predict import predict
 from tfcsr.spec import RunSpec
-from tfcsr.training.loop import build_model, channels_last
+from tfcsr.training.loop import build_model
 
 Made = nn.Module | Callable[..., nn.Module]
 Transform = Callable[[Tensor], Tensor]
@@ -27,17 +27,22 @@ def make_model(made_by: Made | None, spec: RunSpec, shape: tuple[int, ...], clas
     if made_by is None:
         return build_model(spec, shape, classes)
     if isinstance(made_by, nn.Module):
-        return channels_last(made_by)
-    needed = [
-        p
-        for p in inspect.signature(made_by).parameters.values()
-        if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
+        return made_by
+    arguments: tuple[Any, ...] = (shape, classes)
+    takes = inspect.signature(made_by)
+    if all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in takes.parameters.values()):
+        arguments = ()
+    try:
+        takes.bind(*arguments)
+    except TypeError:
+        raise SpecError(
+            f"the function given as model takes {takes}: let it take (shape, classes), or nothing"
+        ) from None
     with seeded(derived_seed(spec.seed, "init")):
-        model = made_by(shape, classes) if needed else made_by()
+        model = made_by(*arguments)
     if not isinstance(model, nn.Module):
         raise SpecError(f"the function given as model made a {type(model).__name__}: it must make a torch.nn.Module")
-    return channels_last(model)
+    return model
 
 
 class Each:
@@ -54,7 +59,10 @@ def code_of(transform: Transform | None) -> str:
     """A transform in a few letters, to be known again."""
     if transform is None:
         return ""
-    return f"each {of_code(transform.function)}" if isinstance(transform, Each) else of_code(transform)
+    # As if it were registered in a script: a library's own code is known by its name.
+    if isinstance(transform, Each):
+        return f"each {of_code(transform.function, '__main__')}"
+    return of_code(transform, "__main__")
 
 
 class Normaliser:
@@ -73,7 +81,7 @@ class Normaliser:
             raise SpecError(f"normalise {wanted!r} is not (mean, std): give a number for each channel") from None
         mean, std = self.given
         if not bool(mean.isfinite().all() and std.isfinite().all() and (std > 0).all()):
-            raise SpecError(f"normalise {wanted!r} has a number that is not finite, or a std that is not above 0")
+            raise SpecError(f"normalise {wanted!r} has a mean that is not finite, or a std that is not above 0")
 
     def __call__(self, arrival: Arrival) -> tuple[Tensor, Tensor] | tuple[None, None]:
         """In the units that examples are stored in."""

@@ -169,7 +169,8 @@ class Method:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take back what `state_dict` gave."""
         for name, value in state.items():
-            if callable(getattr(type(self), name, None)):  # a file decides over values, not over what is done
+            # A file decides over values, not over what is done.
+            if name in ("learner", "spec") or callable(getattr(type(self), name, None)):
                 raise ValueError(f"{name} is no state of a method")
             if isinstance(value, dict) and value.keys() == {NETWORK}:
                 network = self.learner.frozen_copy()
