@@ -37,6 +37,7 @@ def make(folder: Path, images: int) -> None:
 
 
 def write(job: tuple[Path, int, int]) -> None:
+    """Some of them; a process of its own has not loaded the rest of this file."""
     import numpy as np
     from PIL import Image
 

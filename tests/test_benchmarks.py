@@ -56,3 +56,35 @@ def test_what_cannot_be_measured_is_refused_in_one_line(words, message):
     assert ended.returncode == 2
     assert message in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+def test_data_that_does_not_fit_is_measured(tmp_path, monkeypatch):
+    from benchmarks import memory
+
+    monkeypatch.setattr(memory, "WARM_UP", 1)
+    memory.make(tmp_path, 60)
+    for kind in ("few", "memory", "file"):
+        found = memory.child(kind, tmp_path, 3, "cpu", "cnn")
+        assert found["steps_per_second"] > 0
+        assert found["resident"] > 1e8
+
+
+def test_fashion_comes_in_three_instalments(tmp_path):
+    import gzip
+
+    import numpy as np
+    from benchmarks import fashion
+
+    from tfcsr.data.folders import classes_of
+
+    for part in ("train", "t10k"):
+        images = np.zeros((40, 28, 28), np.uint8).tobytes()
+        labels = bytes(np.arange(40) % 10)
+        (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(bytes(16) + images))
+        (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes(8) + labels))
+    fashion.lay_out(tmp_path, tmp_path / "out")
+    counts = {part: len(list((tmp_path / "out" / part).rglob("*.png"))) for part in ("week1", "week2", "week3", "test")}
+    assert counts == {"week1": 14, "week2": 14, "week3": 12, "test": 40}
+    assert classes_of(tmp_path / "out" / "week3") == ("ankle-boot", "bag", "sneaker")
+    found = fashion.accuracy(tmp_path / "out", "tfcsr", 0, 1, "cpu")
+    assert len(found["per_class"]) == 10

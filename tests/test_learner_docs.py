@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 ROOT = Path(__file__).parents[1]
-PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("docs/learner.md", "README.md")}
+PAGE = (ROOT / "docs" / "learner.md").read_text(encoding="utf-8")
 
 
 def commands(text):
@@ -42,7 +42,7 @@ def place(tmp_path, monkeypatch):
 
 
 def test_python(place):
-    blocks = re.findall(r"```python\n(.*?)```", PAGES["docs/learner.md"], re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     assert len(blocks) == 9
     code = "\n".join(["import torch", "torch.set_num_threads(1)", *blocks])
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
@@ -53,7 +53,7 @@ def test_python(place):
 def test_commands(place, capsys):
     from tfcsr.cli import main
 
-    lines = commands(PAGES["docs/learner.md"])
+    lines = commands(PAGE)
     assert len(lines) == 7
     for line in lines:
         main(shlex.split(line)[1:])

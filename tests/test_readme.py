@@ -11,10 +11,11 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-@pytest.mark.parametrize("number", range(3))
-def test_python_block(number):
-    assert len(BLOCKS) == 3
-    done = subprocess.run([sys.executable, "-c", BLOCKS[number]], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("number", range(4))
+def test_python_block(number, tmp_path):
+    assert len(BLOCKS) == 4
+    words = [sys.executable, "-c", BLOCKS[number]]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.strip()
 

@@ -444,7 +444,7 @@ def _reproduce(options: dict[str, Any]) -> None:
     from tfcsr.reporting.reproduction import outcome_lines, plan_lines, write_pages
 
     data = options["data"]
-    out = Path(options["out"] or Path("results") / ("reproduce" if data is None else f"reproduce-{data}"))
+    out = Path(options["out"] or Path("results") / ("reproduce" if data is None else f"reproduce-{_file_name(data)}"))
     device, workers = FIELDS["device"].checked(options["device"]), _number("workers", options["workers"])
     benchmark = None if options["benchmark"] is None else FIELDS["benchmark"].checked(options["benchmark"])
     seeds = _seeds(options["seeds"])
@@ -491,7 +491,9 @@ def _report(options: dict[str, Any]) -> None:
     from tfcsr.reporting.report import write_report
 
     path = write_report(options["folder"], options["out"])
-    print(f"{printable(str(path))} ({path.stat().st_size / 1e6:.1f} MB)")
+    size = path.stat().st_size
+    text = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size // 1000} kB"
+    print(f"{printable(str(path))} ({text})")
 
 
 def _watch(options: dict[str, Any]) -> None:

@@ -44,7 +44,12 @@ def test_to_the_same_bits_metrics_and_events(tmp_path, method, at):
     assert not (tmp_path / "run" / "result.json").exists()
     assert essence(tfcsr.resume(tmp_path / "run")) == essence(whole)
     assert history(tmp_path / "run") == history(tmp_path / "whole")
-    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == ["events.jsonl", "result.json", "spec.json"]
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [
+        "events.jsonl",
+        "model.safetensors",
+        "result.json",
+        "spec.json",
+    ]
 
 
 def test_kills_for_real():
@@ -215,4 +220,9 @@ def test_a_kill_before_the_spec_was_written(tmp_path):
     (tmp_path / ".lock").touch()
     (tmp_path / ".spec.json.99.part").write_text("{")
     tfcsr.run(make_spec(method="er", epochs=1, out=str(tmp_path)))
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["events.jsonl", "result.json", "spec.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "events.jsonl",
+        "model.safetensors",
+        "result.json",
+        "spec.json",
+    ]

@@ -21,7 +21,12 @@ def out(tmp_path: Path) -> Path:
 def test_a_run_leaves_spec_events_and_result(out):
     spec = make_spec(method="tfcsr", out=str(out))
     result = tfcsr.run(spec)
-    assert sorted(path.name for path in out.iterdir()) == ["events.jsonl", "result.json", "spec.json"]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "events.jsonl",
+        "model.safetensors",
+        "result.json",
+        "spec.json",
+    ]
     assert tfcsr.RunSpec.read(load_spec_file(out / "spec.json")) == spec
     assert tfcsr.Result.from_dict(json.loads((out / "result.json").read_text())) == result
     events = [json.loads(line) for line in (out / "events.jsonl").read_text().splitlines()]

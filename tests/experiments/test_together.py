@@ -3,7 +3,8 @@
 import tfcsr
 from tests.conftest import make_spec
 from tfcsr.errors import OutOfMemoryError, TfcsrError
-from tfcsr.experiments.run import _under_way, advance
+from tfcsr.experiments.run import advance
+from tfcsr.experiments.saving import _under_way
 from tfcsr.experiments.together import run_together
 
 

@@ -433,3 +433,19 @@ def test_another_network_is_refused_in_one_line(folder, model):
     taught(A, model=net()).save(folder)
     with refused():
         Learner.load(folder, model=model)
+
+
+@pytest.mark.parametrize("frozen", [True, False])
+def test_what_is_frozen_is_decided_before_the_first_learn(frozen, tmp_path):
+    """A parameter the optimizer does not know would never be trained, in silence."""
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 2))
+    net[1].requires_grad_(frozen)
+    learner = make(model=net)
+    learner.learn(*images(A))
+    net[1].requires_grad_(not frozen)
+    with refused("1.weight", "frozen" if frozen else "trained"):
+        learner.learn(*images(B))
+    with refused("1.weight"):
+        learner.save(tmp_path / "l")
+    net[1].requires_grad_(frozen)
+    learner.learn(*images(B))

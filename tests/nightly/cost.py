@@ -12,10 +12,10 @@ from pathlib import Path
 
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.experiments.machine import on_this_machine, settings
+from tfcsr.experiments.training import Training
 from tfcsr.spec import RunSpec
 from tfcsr.training.checkpoint import Checkpoints
 from tfcsr.training.events import JsonLines
-from tfcsr.experiments.training import Training
 
 
 class Enough(Exception):

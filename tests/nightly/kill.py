@@ -29,9 +29,9 @@ import torch._dynamo  # noqa: F401
 from tests.conftest import make_spec
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import run
+from tfcsr.experiments.training import Training
 from tfcsr.methods import METHODS
 from tfcsr.spec import RunSpec
-from tfcsr.experiments.training import Training
 
 # Both layouts of memory, batch normalisation, augmentation, frozen views, probes that pass and probes that fail.
 SETTINGS: list[dict[str, Any]] = [

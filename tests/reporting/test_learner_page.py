@@ -213,7 +213,7 @@ def test_everything_stands_in_its_order(whole):
     without = page(whole | {"evaluations": []})
     assert [attrs["id"] for tag, attrs in without.tags if tag == "section"] == [s for s in SECTIONS if s != "accuracy"]
     assert "flatters" in made.words
-    assert made.of("code") == ["tfcsr evaluate", "tfcsr predict"]
+    assert made.of("code") == ["learner.evaluate(x, y)", "tfcsr predict"]
 
 
 def test_classes_with_what_they_lost_first(whole):

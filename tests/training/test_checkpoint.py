@@ -72,9 +72,7 @@ def test_what_was_on_the_gpu_comes_back_there(tmp_path):
 
 def test_what_was_on_another_device_is_marked():
     """Without a GPU: what is read comes to the device it is asked for, if and only if it is marked."""
-    found = checkpoint.put_together(
-        [{"tensor": "x", "on_device": True}, {"tensor": "x"}], {"x": torch.ones(1)}, "meta"
-    )
+    found = checkpoint.put_together([{"tensor": "x", "on_device": True}, {"tensor": "x"}], {"x": torch.ones(1)}, "meta")
     assert [tensor.device.type for tensor in found] == ["meta", "cpu"]
 
 

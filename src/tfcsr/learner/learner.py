@@ -249,6 +249,7 @@ class Learner:
             if self._pending is None:
                 self._prepare(arrival, spec)
             loop = self._ready()
+            loop.require_same_parameters()
             loop.use(spec)
             if how.epochs is not None and loop.method.epochs() != how.epochs:
                 raise SpecError(f"method {spec.method} does not go by epochs: leave {how.epochs} out")
@@ -583,6 +584,8 @@ class Learner:
     def save(self, folder: str | Path) -> Path:
         """Keep everything in a folder, to be loaded again: a kill while it is written leaves what was there before."""
         folder = Path(folder)
+        if self._loop is not None:
+            self._loop.require_same_parameters()
         self._make_folder(folder)
         with locked(folder):
             events = folder / "events.jsonl"

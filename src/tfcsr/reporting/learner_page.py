@@ -1,6 +1,7 @@
 """The page of a learner: what it knows, since when, and what it is forgetting. One HTML file without any script."""
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -153,7 +154,7 @@ class _Learner:
         told = _mapping(document)
         self.name = _text(told.get("name")) or "learner"
         self.method, self.model = _text(told.get("method")), _text(told.get("model"))
-        self.version, self.made = _text(told.get("version")), _text(told.get("made"))
+        self.version, self.made = _text(told.get("version")), _moment(told.get("made"))
         self.capacity = _count(told.get("capacity")) or 0
         self.overall = _percent(told.get("recall_overall"))
         names = [name if isinstance(name, str) else "" for name in _list(told.get("classes"))]
@@ -171,7 +172,7 @@ class _Learner:
     def _instalment(self, entry: Mapping[str, Any], place: int) -> _Instalment:
         return _Instalment(
             _count(entry.get("number")) or place,
-            _text(entry.get("when")),
+            _moment(entry.get("when")),
             _text(entry.get("source"), 80),
             _count(entry.get("examples")),
             {label: n for label, value in self._by_class(entry.get("per_class")) if (n := _count(value)) is not None},
@@ -185,7 +186,7 @@ class _Learner:
 
     def _evaluation(self, entry: Mapping[str, Any]) -> _Evaluation:
         return _Evaluation(
-            _text(entry.get("when")),
+            _moment(entry.get("when")),
             _count(entry.get("after")) or 0,
             _count(entry.get("examples")),
             _percent(entry.get("accuracy")),
@@ -247,6 +248,12 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list | tuple) else []
+
+
+def _moment(value: Any) -> str:
+    """A date and time to the minute, as people write them."""
+    text = _text(value)
+    return text.replace("T", " ")[:16] if re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d", text) else text
 
 
 def _text(value: Any, longest: int = 60) -> str:

@@ -92,6 +92,17 @@ class Loop:
                 " the rate would never reach lr"
             )
 
+    def require_same_parameters(self) -> None:
+        """Refuse to go on where other parameters are trained than the optimizer and the method know of."""
+        known = {id(p) for group in self.optimizer.param_groups for p in group["params"]}
+        for name, parameter in self.model.named_parameters():
+            if parameter.requires_grad != (id(parameter) in known):
+                now = "trained" if parameter.requires_grad else "frozen"
+                raise SpecError(
+                    f"parameter {name} is {now} now and was not when the network first learned: what is frozen is"
+                    " decided before that; put it back, or begin a new learner with this network"
+                )
+
     def make_room(self, examples: int, steps: float) -> None:
         """Prepare to take steps on up to so many examples at once; compiled, where there will be enough of them."""
         step = Step(self.learner, self.method, self.optimizer)
