@@ -79,7 +79,7 @@ def test_fashion_comes_in_three_instalments(tmp_path):
 
     for part in ("train", "t10k"):
         images = np.zeros((40, 28, 28), np.uint8).tobytes()
-        labels = bytes(np.arange(40) % 10)
+        labels = (np.arange(40) % 10).astype(np.uint8).tobytes()
         (tmp_path / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(bytes(16) + images))
         (tmp_path / f"{part}-labels-idx1-ubyte.gz").write_bytes(gzip.compress(bytes(8) + labels))
     fashion.lay_out(tmp_path, tmp_path / "out")

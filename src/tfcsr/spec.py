@@ -386,11 +386,12 @@ class Parts:
         def choice(name: str) -> Any:
             return FIELDS[name].checked(given.get(name, FIELDS[name].default))
 
-        self.protocol, self.method = choice("protocol"), choice("method")
+        self.protocol = choice("protocol")
         self.from_benchmark: dict[str, Any] = {}
         if "benchmark" in fields:
             benchmark = BENCHMARKS.get(choice("benchmark"))
             self.from_benchmark = {"tasks": benchmark.tasks} | dict(benchmark.defaults)
+        self.method = choice("method")
         self.from_method = dict(METHODS.get(self.method).defaults)
         self.options = dict(fields)
         todo = list(fields.values())

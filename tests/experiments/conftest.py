@@ -101,6 +101,6 @@ def slow_saves(monkeypatch: pytest.MonkeyPatch) -> tuple[list[tuple[str, int]], 
         if event["event"] == "epoch_finished":
             now[0] += 10
 
-    monkeypatch.setattr("tfcsr.experiments.run.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tfcsr.experiments.saving.time.monotonic", lambda: now[0])
     monkeypatch.setattr("tfcsr.experiments.run.Checkpoints.save", save)
     return saved, listener

@@ -87,7 +87,7 @@ def test_saved_by_the_clock(tmp_path, monkeypatch):
         if event["event"] == "epoch_finished":
             now[0] += 2
 
-    monkeypatch.setattr("tfcsr.experiments.run.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tfcsr.experiments.saving.time.monotonic", lambda: now[0])
     save = "tfcsr.experiments.run.Checkpoints.save"
     monkeypatch.setattr(save, lambda self, number, state, events: saved.append(number))
     spec = make_spec(method="er", out=str(tmp_path / "run"), checkpoint_seconds=7, checkpoint_every=1)

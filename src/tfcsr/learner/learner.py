@@ -208,6 +208,8 @@ class Learner:
         `listeners` get the loop's events; `stop` and `command` are for who stops it from outside.
         """
         spec = self.spec if epochs is None else self.spec.replace(epochs=epochs)
+        if self._loop is not None:
+            self._loop.require_same_parameters()
         with LearnDisplay(shown=_on_terminal(progress)) as display:
             arrival = read(
                 x,
@@ -249,7 +251,6 @@ class Learner:
             if self._pending is None:
                 self._prepare(arrival, spec)
             loop = self._ready()
-            loop.require_same_parameters()
             loop.use(spec)
             if how.epochs is not None and loop.method.epochs() != how.epochs:
                 raise SpecError(f"method {spec.method} does not go by epochs: leave {how.epochs} out")
