@@ -25,8 +25,8 @@ ESCAPES = "\x1b]0;owned\x07 \x1b[2J \r\n \x9b31m \u202e \udc80"
 
 @pytest.mark.parametrize("reader", READERS)
 def test_only_our_error_comes_out(reader):
-    refused = fuzz(reader, 2500, seed=1)
-    assert 1500 < refused <= 2500
+    refused = fuzz(reader, 1200, seed=1)
+    assert 720 < refused <= 1200
 
 
 def test_printable():

@@ -272,9 +272,9 @@ def _checked(arrival: Arrival, form: Form | None) -> Arrival:
     return arrival if x is arrival.x else Arrival(**{**vars(arrival), "x": x})
 
 
-def in_chunks(x: Tensor) -> Iterable[tuple[int, Tensor]]:
+def in_chunks(x: Tensor, size: int = CHUNK_BYTES) -> Iterable[tuple[int, Tensor]]:
     """Some of the examples at a time, with the number of the first."""
-    rows = max(1, CHUNK_BYTES // max(1, x[0].nbytes))
+    rows = max(1, size // max(1, x[0].nbytes))
     return ((start, x[start : start + rows]) for start in range(0, len(x), rows))
 
 
@@ -291,10 +291,11 @@ def statistics(arrival: Arrival) -> tuple[Tensor, Tensor] | tuple[None, None]:
     count = x.numel() // x.shape[1]
     shape = (1, -1, *(1 for _ in range(x.ndim - 2)))
     mean, squares = torch.zeros(2, x.shape[1], dtype=torch.float64, device=x.device)
-    if x.dtype == torch.uint8:  # whole numbers add up exactly, in one pass
-        for _, part in in_chunks(x):
-            mean += part.sum(dim=others)
-            squares += part.to(torch.int32).square().sum(dim=others)
+    if x.dtype == torch.uint8:  # of numbers so small a mean of squares loses nothing: one pass will do
+        for _, part in in_chunks(x, CHUNK_BYTES // 8):
+            seen = part.reshape(*part.shape[:2], -1).float()
+            mean += seen.sum(dim=2).double().sum(dim=0)
+            squares += seen.square_().sum(dim=2).double().sum(dim=0)
         mean /= count
         std = (squares / count - mean.square()).clamp(min=0).sqrt()
     else:
