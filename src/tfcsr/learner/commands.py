@@ -131,7 +131,8 @@ def _told(learner: Learner, done: Any, place: Path) -> Iterator[str]:
         worst = ", ".join(f"{label} ({value:.0f} points)" for label, value in list(lost.items())[:5])
         said = f"being forgotten: {worst}" if lost else "nothing is being forgotten"
         yield printable(f"recall {done.recall:.1f} % of {counted(len(learner.classes), 'class', 'classes')}; {said}")
-    yield printable(f"kept in {place}: tfcsr predict {place} FILE..., tfcsr recall {place}, tfcsr report {place}")
+    recall = f"tfcsr recall {place}, " if done.recall is not None else ""
+    yield printable(f"kept in {place}: tfcsr predict {place} FILE..., {recall}tfcsr report {place}")
 
 
 def predict(

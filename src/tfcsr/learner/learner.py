@@ -38,6 +38,7 @@ from tfcsr.learner.folder import (
 from tfcsr.learner.instalments import all_together, make_task, some_of
 from tfcsr.learner.network import (
     Each,
+    Made,
     Normalisation,
     Normaliser,
     Transform,
@@ -325,18 +326,16 @@ class Learner:
             return
         self._form = arrival.form
         self._mean, self._std = self._normalise(arrival)
-        self._loop = self._build(spec, arrival.x[:2])
+        self._loop = self._around(spec, self._network(spec, self._made_by, arrival.x[:2]))
 
-    def _build(self, spec: RunSpec, some: Tensor | None) -> Loop:
-        """The network as it begins, around the labels, form and normalisation there are; `some` examples find its
-        head.
-        """
+    def _network(self, spec: RunSpec, made_by: Made | None, some: Tensor | None = None) -> nn.Module:
+        """The network as it begins, with an output for each label there is; `some` examples find its head."""
         assert self._form is not None
         form, classes, device = self._form, len(self._labels), torch.device(spec.device)
-        views = Views(self._mean, self._std, device, self._transform)
+        views = self._views(spec)
         # What a user's function raises is hers, with its place; a model of ours says it in a line.
-        with taking(form) if self._made_by is None else contextlib.nullcontext():
-            model = make_model(self._made_by, spec, form.shape, classes)
+        with taking(form) if made_by is None else contextlib.nullcontext():
+            model = make_model(made_by, spec, form.shape, classes)
         with taking(form):
             model = channels_last(model).to(device)
         if some is not None:
@@ -351,8 +350,16 @@ class Learner:
                 resized(layer, classes, lambda row: derived_seed(spec.seed, f"init/class/{row}"))
         if some is not None:
             require_scores(model, views.normalised(some), classes, self._head)
-        events = Events()
-        return Loop(spec, model, views, form.shape, classes, events, dtype=form.dtype, head=self._head)
+        return model
+
+    def _around(self, spec: RunSpec, model: nn.Module) -> Loop:
+        """A loop for this network. Its optimizer has the parameters that are trained now."""
+        assert self._form is not None
+        form, views = self._form, self._views(spec)
+        return Loop(spec, model, views, form.shape, len(self._labels), Events(), dtype=form.dtype, head=self._head)
+
+    def _views(self, spec: RunSpec) -> Views:
+        return Views(self._mean, self._std, spec.device, self._transform)
 
     def _make_room(self, loop: Loop, data: Examples) -> None:
         rows = len(data)
@@ -804,16 +811,11 @@ class Learner:
         shape = tuple(state["built"]["shape"])
         self._form = Form(shape, dtype)
         self._require_sizes(state["loop"])
-        if self._loop is not None:  # the very module that a user may hold
-            self._made_by, made_by = self._loop.model, self._made_by
-            self._loop = self._build(self.spec, None)
-            self._made_by = made_by
-        else:
-            self._loop = self._build(self.spec, None)
-        self._set_modes(self._loop.model, state)
-        if state["frozen"] is not None:
-            self._loop = self._around(self._loop.model)
-        loop, kept = self._loop, dict(state["loop"])
+        # Where there is a network it is this very module, which a user may hold.
+        model = self._network(self.spec, self._made_by if self._loop is None else self._loop.model)
+        self._set_modes(model, state)
+        loop, kept = self._around(self.spec, model), dict(state["loop"])
+        self._loop = loop
         if kept["progress"] is None:  # of a run, which kept its network and its buffer, but no optimizer
             fresh = loop.state_dict()
             kept |= {name: fresh[name] for name in ("optimizer", "generators")}
@@ -822,13 +824,6 @@ class Learner:
                 "epochs_per_task": [1] * kept["tasks"],
             }
         loop.load_state_dict(kept)
-
-    def _around(self, model: nn.Module) -> Loop:
-        """A loop whose optimizer has the parameters that are trained now."""
-        assert self._form is not None
-        views = Views(self._mean, self._std, torch.device(self.spec.device), self._transform)
-        form = self._form
-        return Loop(self.spec, model, views, form.shape, len(self._labels), Events(), dtype=form.dtype, head=self._head)
 
     def _set_modes(self, model: nn.Module, state: Mapping[str, Any]) -> None:
         for name, module in model.named_modules():
