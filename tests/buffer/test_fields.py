@@ -31,6 +31,10 @@ def features(x: torch.Tensor) -> torch.Tensor:
     return torch.cat([number, (17 * number) % 23], dim=1)
 
 
+def gradients(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.cat([features(x), torch.ones(len(x), 1)], dim=1).softmax(dim=1), features(x)
+
+
 def noted(x: torch.Tensor) -> dict[str, torch.Tensor]:
     """Values from which one can tell whose they are."""
     number = x.flatten(1).long()
@@ -43,7 +47,7 @@ def noted(x: torch.Tensor) -> dict[str, torch.Tensor]:
 def add(buffer: Buffer, start: int, stop: int, seed: int = 0) -> list[int]:
     """Let them pass and write what belongs beside those that stay; the slots that were told."""
     x, y = stream(start, stop)
-    changes = buffer.add(x, y, seeded(seed), features)
+    changes = buffer.add(x, y, seeded(seed), features, gradients)
     slots, rows = changes.arrived()
     buffer.write(slots, **noted(x[rows]))
     return sorted(changes.slots.tolist())
@@ -60,9 +64,11 @@ def require_own_notes(buffer: Buffer) -> None:
     assert bool((buffer.x[size:] == 0).all())
 
 
-@pytest.mark.parametrize(("policy", "more"), [("reservoir", 0), ("class-balanced", 0), ("herding", 4)])
+@pytest.mark.parametrize(
+    ("policy", "more"), [("reservoir", 0), ("class-balanced", 0), ("herding", 4), ("ipm", 4), ("gradient", 4)]
+)
 def test_every_byte_counts(policy, more):
-    # An image of 3 bytes, a label of 8, 3 logits of 4 and 4 numbers of 2; herding's rank is 4 more.
+    # An image of 3 bytes, a label of 8, 3 logits of 4 and 4 numbers of 2; a rank within the class is 4 more.
     buffer = Buffer(10, (3, 1, 1), POLICIES.get(policy)(), beside=BESIDE)
     assert buffer.nbytes == 10 * (3 + 8 + 12 + 8 + more)
     assert Buffer(10, (3, 1, 1), POLICIES.get(policy)()).nbytes == 10 * (3 + 8 + more)

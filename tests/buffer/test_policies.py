@@ -11,7 +11,9 @@ from tfcsr import testing
 from tfcsr.buffer.buffer import Buffer
 from tfcsr.buffer.policies import POLICIES
 from tfcsr.buffer.policies.class_balanced import ClassBalancedReservoir
+from tfcsr.buffer.policies.gradient import GradientMatching, gradient_matched
 from tfcsr.buffer.policies.herding import Herding, herded
+from tfcsr.buffer.policies.ipm import IterativeProjectionMatching, _leading, projected
 
 
 @pytest.mark.parametrize("check", testing.POLICY_CHECKS, ids=lambda check: check.__name__)
@@ -266,3 +268,273 @@ def test_herding_draws_no_random_numbers():
 def test_herding_without_features_says_what_is_missing():
     with pytest.raises(ValueError, match="chooses by features"):
         Buffer(6, (2, 1, 1), Herding()).add(*spread([0] * 10), seeded())
+
+
+# All that choose within a class
+
+RANKED = pytest.mark.parametrize("policy", [Herding, IterativeProjectionMatching, GradientMatching])
+
+
+def answers(x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """As of a network of four outputs that are linear in the direction."""
+    features = directions(x)
+    given = (features @ torch.tensor([[1.0, 0.0, -1.0, 0.3], [0.0, 1.0, 0.4, -1.0]]) / 100).softmax(dim=1)
+    return given - torch.nn.functional.one_hot(y, 4), features
+
+
+def chosen_of(policy, x: torch.Tensor, label: int, count: int) -> list[list[int]]:
+    """The pixels of those that the slow algorithm chooses."""
+    count = min(count, len(x))
+    errors, features = (part.numpy() for part in answers(x, torch.full((len(x),), label)))
+    slow = {
+        Herding: lambda: algorithm_4(features, count),
+        IterativeProjectionMatching: lambda: algorithm_1_of_ipm(features, count),
+        GradientMatching: lambda: greedy_over_outer_products(errors, features, count),
+    }
+    return x[slow[policy]()].flatten(1).tolist()
+
+
+@RANKED
+def test_every_class_has_the_same_share_or_one_more(policy):
+    buffer = Buffer(10, (2, 1, 1), policy())
+    x, y = spread([2] * 9 + [0] * 12 + [1] * 7)
+    buffer.add(x, y, seeded(), directions, answers)
+    assert counts(buffer) == {0: 4, 1: 3, 2: 3}
+    for label, share in ((0, 4), (1, 3), (2, 3)):
+        assert by_rank(buffer, label) == chosen_of(policy, x[y == label], label, share)
+
+
+@RANKED
+def test_a_small_class_keeps_all_it_has(policy):
+    buffer = Buffer(10, (2, 1, 1), policy())
+    buffer.add(*spread([0] * 9 + [1] * 2), seeded(), directions, answers)
+    assert counts(buffer) == {0: 5, 1: 2}
+
+
+@RANKED
+def test_more_classes_than_slots(policy):
+    buffer = Buffer(2, (2, 1, 1), policy())
+    buffer.add(*spread([0] * 3 + [1] * 3 + [2] * 3), seeded(), directions, answers)
+    assert counts(buffer) == {0: 1, 1: 1}
+
+
+@RANKED
+def test_only_a_class_that_arrives_is_chosen_from(policy):
+    asked: list[int] = []
+
+    def features(x):
+        asked.append(len(x))
+        return directions(x)
+
+    def gradients(x, y):
+        asked.append(len(x))
+        return answers(x, y)
+
+    buffer = Buffer(10, (2, 1, 1), policy())
+    buffer.add(*spread([1] * 20 + [3] * 20), seeded(), features, gradients)
+    first = {label: by_rank(buffer, label) for label in (1, 3)}
+    for new, shares in ((0, {0: 4, 1: 3, 3: 3}), (2, {0: 3, 1: 3, 2: 2, 3: 2})):
+        asked.clear()
+        x, y = spread([new] * 20, seed=new)
+        buffer.add(x, y, seeded(), features, gradients)
+        assert asked == [20]
+        assert counts(buffer) == shares
+        first[new] = chosen_of(policy, x, new, 5)
+        for label, share in shares.items():
+            assert by_rank(buffer, label) == first[label][:share]
+
+
+@RANKED
+def test_what_arrives_again_is_chosen_from_old_and_new_together(policy):
+    buffer = Buffer(6, (2, 1, 1), policy())
+    buffer.add(*spread([0] * 10 + [1] * 10), seeded(), directions, answers)
+    old = torch.tensor(by_rank(buffer, 1), dtype=torch.uint8).reshape(-1, 2, 1, 1)
+    x, y = spread([1] * 5, seed=8)
+    buffer.add(x, y, seeded(), directions, answers)
+    assert by_rank(buffer, 1) == chosen_of(policy, torch.cat([old, x]), 1, 3)
+
+
+@RANKED
+def test_no_random_numbers_are_drawn(policy):
+    generator = seeded(5)
+    before, own = generator.get_state(), torch.get_rng_state()
+    Buffer(6, (2, 1, 1), policy()).add(*spread([0] * 10), generator, directions, answers)
+    assert torch.equal(generator.get_state(), before)
+    assert torch.equal(torch.get_rng_state(), own)
+
+
+@pytest.mark.parametrize(
+    ("policy", "by"), [(IterativeProjectionMatching, "chooses by features"), (GradientMatching, "chooses by gradients")]
+)
+def test_without_what_it_goes_by_it_says_what_is_missing(policy, by):
+    with pytest.raises(ValueError, match=by):
+        Buffer(6, (2, 1, 1), policy()).add(*spread([0] * 10), seeded())
+
+
+@pytest.mark.parametrize("policy", ["ipm", "gradient"])
+def test_a_run_with_it_is_the_same_twice_and_not_the_reservoirs(policy):
+    one, other, usual = (testing.trained(method="er", epochs=2, policy=p) for p in (policy, policy, "reservoir"))
+    assert testing.outcome(one) == testing.outcome(other)
+    assert one.weights_sha256() != usual.weights_sha256()
+    assert counts(one.learner.buffer) == dict.fromkeys(range(6), 4)
+
+
+# Iterative Projection and Matching
+
+
+def algorithm_1_of_ipm(features: np.ndarray, count: int) -> list[int]:
+    """Zaeemzadeh et al. (2019), algorithm 1, on features of length 1; begun again with the others at rank 0."""
+    whole = features.astype(np.float64) / np.linalg.norm(features.astype(np.float64), axis=1, keepdims=True)
+    chosen: list[int] = []
+    rest = whole.copy()
+    while len(chosen) < count:
+        if np.linalg.norm(rest, axis=1).max() < 1e-6:
+            rest = whole.copy()
+            rest[chosen] = 0
+        v = np.linalg.svd(rest)[2][0]
+        best = max((i for i in range(len(rest)) if i not in chosen), key=lambda i: abs(rest[i] @ v))
+        chosen.append(best)
+        u = rest[best] / np.linalg.norm(rest[best])
+        rest = rest @ (np.eye(len(u)) - np.outer(u, u))
+    return chosen
+
+
+def test_projected_by_hand():
+    # Three lie along the first axis, two along the second, one along the third: the most frequent comes first, by its
+    # first example. Nothing is left then, and it begins again with 2, 4 and 5, and then with 5.
+    features = torch.tensor([[0.0, 5, 0], [-3, 0, 0], [2, 0, 0], [0, 0, 7], [0, 9, 0], [8, 0, 0]])
+    assert projected(features, 6).tolist() == [1, 0, 3, 2, 4, 5]
+    assert projected(features, 9).tolist() == [1, 0, 3, 2, 4, 5]
+    assert projected(features, 2).tolist() == [1, 0]
+    assert projected(features, 0).tolist() == []
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("turned", [False, True])
+def test_each_direction_comes_once_before_any_comes_twice(seed, turned):
+    generator, k, each = seeded(seed), 5, [3, 3, 4, 6, 3]  # some as frequent as others: then all are leading
+    axis = torch.tensor([a for a in range(k) for _ in range(each[a])])[torch.randperm(sum(each), generator=generator)]
+    features = torch.nn.functional.one_hot(axis, 8) * (torch.randn(len(axis), 1, generator=generator) * 3)
+    if turned:
+        features = features @ torch.linalg.qr(torch.randn(8, 8, generator=generator)).Q
+    chosen = projected(features, 15)
+    assert len(set(chosen.tolist())) == 15
+    for turn in chosen.split(k):
+        assert sorted(axis[turn].tolist()) == list(range(k))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_length_and_sign_of_a_row_do_not_count(seed):
+    features = torch.randn(60, 9, generator=seeded(seed))
+    scale = 2.0 ** torch.randint(-20, 20, (60, 1), generator=seeded(seed)) * (-1) ** torch.arange(60)[:, None]
+    chosen = projected(features, 40)
+    assert projected(features * scale, 40).tolist() == chosen.tolist()
+    assert (
+        projected(features.double() * (torch.rand(60, 1, generator=seeded(seed)) + 0.1), 40).tolist() == chosen.tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "count"), [(40, 6, 15), (40, 6, 40), (25, 60, 20), (25, 60, 25), (90, 40, 35)]
+)
+@pytest.mark.parametrize("seed", range(3))
+def test_projected_is_the_published_algorithm(rows, size, count, seed):
+    features = torch.randn(rows, size, generator=seeded(seed)).relu() + torch.rand(size, generator=seeded(seed + 50))
+    chosen = projected(features, count).tolist()
+    assert chosen == algorithm_1_of_ipm(features.numpy(), count)
+    assert projected(features, count).tolist() == chosen
+
+
+def test_of_rows_that_are_the_same_the_first_is_chosen():
+    features = torch.randn(7, 16, generator=seeded(3))
+    assert projected(features.repeat(9, 1), 7).tolist() == projected(features, 7).tolist()
+
+
+def test_rows_without_a_direction_come_last():
+    features = torch.tensor([[0.0, 0], [1, 1], [torch.nan, 1], [0, 0], [2, 1], [torch.inf, 1]])
+    chosen = projected(features, 6).tolist()
+    assert set(chosen[:2]) == {1, 4}
+    assert chosen[2:] == [0, 2, 3, 5]
+    assert projected(torch.zeros(4, 3), 3).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("values", [[1.0], [0.0, 3.0], [2.0] * 6, [5.0, 4.999, 1.0] + [0.1] * 30, [1e-9] + [0.0] * 40])
+def test_leading_is_an_eigenvector_of_the_largest_eigenvalue(values):
+    turn = np.linalg.qr(np.random.default_rng(1).normal(size=(len(values), len(values)))).Q
+    gram = turn.T @ np.diag(values) @ turn
+    v = _leading(gram)
+    assert np.linalg.norm(v) == pytest.approx(1, abs=1e-12)
+    assert np.linalg.norm(gram @ v - max(values) * v) <= 1e-6 * max(values)
+
+
+# Matching gradients
+
+
+def greedy_over_outer_products(errors: np.ndarray, features: np.ndarray, count: int) -> list[int]:
+    """Herding of the gradients themselves, not brought to length 1."""
+    gradients = [np.outer(e, f) for e, f in zip(errors.astype(np.float64), features.astype(np.float64), strict=True)]
+    mean = sum(gradients) / len(gradients)
+    chosen: list[int] = []
+    for k in range(1, count + 1):
+        left = [i for i in range(len(gradients)) if i not in chosen]
+        total = sum((gradients[j] for j in chosen), np.zeros_like(mean))
+        chosen.append(min(left, key=lambda i: np.linalg.norm(mean - (gradients[i] + total) / k)))
+    return chosen
+
+
+def test_gradients_matched_by_hand():
+    # Gradients of one class and one feature: -1, -2, -6, with mean -3. First -2. Then -2 and -6 are at -4, -2 and -1 at
+    # -1.5: the former. Features alone, 2, 4 and 6 with mean 4, would have the second first as well, but then any.
+    errors, features = torch.tensor([[-0.5], [-0.5], [-1.0]]), torch.tensor([[2.0], [4.0], [6.0]])
+    assert gradient_matched(errors, features, 3).tolist() == [1, 2, 0]
+    assert gradient_matched(errors, features, 5).tolist() == [1, 2, 0]
+    assert gradient_matched(errors, features, 1).tolist() == [1]
+    assert gradient_matched(errors, features, 0).tolist() == []
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gradient_matched_is_greedy_over_outer_products(seed):
+    generator = seeded(seed)
+    errors = (2 * torch.randn(50, 6, generator=generator)).softmax(dim=1)
+    errors[:, 2] -= 1
+    features = torch.randn(50, 9, generator=generator).relu()
+    assert gradient_matched(errors, features, 30).tolist() == greedy_over_outer_products(
+        errors.numpy(), features.numpy(), 30
+    )
+
+
+def test_examples_that_are_known_well_are_chosen_by_their_gradients_still():
+    errors = torch.randn(30, 4, generator=seeded(1))
+    features = torch.randn(30, 5, generator=seeded(2))
+    assert gradient_matched(errors * 1e-25, features, 12).tolist() == gradient_matched(errors, features, 12).tolist()
+
+
+@pytest.mark.parametrize("model", ["tiny-linear", "tiny-bn", "tiny-dropout"])
+def test_a_learners_gradients_are_those_of_its_last_layer(model):
+    learner = testing.make_training(model=model).learner
+    x = torch.randint(0, 256, (5, *learner.buffer.x.shape[1:]), dtype=torch.uint8, generator=seeded())
+    y = torch.tensor([0, 5, 2, 2, 1])
+    errors, features = learner.gradients(x, y)
+    model = learner.model.eval()
+    for i in range(5):
+        loss = torch.nn.functional.cross_entropy(model(learner.views.normalised(x[i : i + 1])), y[i : i + 1])
+        (true,) = torch.autograd.grad(loss, model[-1].weight)
+        assert torch.allclose(torch.outer(errors[i].float(), features[i]), true, atol=1e-6)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here: torch.cuda.is_available() is false")
+@RANKED
+def test_on_a_gpu_the_same_are_chosen(policy):
+    def taken(device: str, examples: str) -> list[list[list[int]]]:
+        buffer = Buffer(24, (2, 1, 1), policy(), device)
+        x, y = spread([0] * 40 + [1] * 40)
+        buffer.add(x.to(examples), y.to(device), seeded(), directions, gradients)
+        return [by_rank(buffer, label) for label in (0, 1)]
+
+    def gradients(x, y):
+        assert x.device == y.device
+        errors, features = answers(x.cpu(), y.cpu())
+        return errors.to(x.device), features.to(x.device)
+
+    assert taken("cuda", "cuda") == taken("cuda", "cpu") == taken("cpu", "cpu")

@@ -16,6 +16,10 @@ def _no_features(x: Tensor) -> Tensor:
     raise ValueError("this policy chooses by features: give add() a function that computes them")
 
 
+def _no_gradients(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    raise ValueError("this policy chooses by gradients: give add() a function that computes them")
+
+
 @dataclass(frozen=True)
 class Changes:
     """What an `add` has done: the slots that hold another example now, and where it came from."""
@@ -78,23 +82,32 @@ class Buffer:
         return present
 
     def add(
-        self, x: Tensor, y: Tensor, generator: Generator, features: Callable[[Tensor], Tensor] = _no_features
+        self,
+        x: Tensor,
+        y: Tensor,
+        generator: Generator,
+        features: Callable[[Tensor], Tensor] = _no_features,
+        gradients: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = _no_gradients,
+        rows: Tensor | None = None,
     ) -> Changes:
-        """Let these examples pass through the policy once, in order. The other fields of those that stay are empty
-        until `write` fills them.
+        """Let these examples, or the `rows` of them alone, pass through the policy once, in order. The other fields of
+        those that stay are empty until `write` fills them.
         """
         held = self.size
-        labels = torch.cat([self.y[:held], y]).cpu()
-        candidates = Candidates(x, labels, self.fields, self.capacity, self.seen, features)
+        arriving = y if rows is None else y[rows.to(y.device)]
+        labels = torch.cat([self.y[:held], arriving]).cpu()
+        candidates = Candidates(x, labels, self.fields, self.capacity, self.seen, features, gradients, rows)
         keep = self.policy.keep(candidates, generator)
-        self.seen += len(y)
+        self.seen += len(arriving)
         self.size = len(keep)
         # What stays in its slot is not touched; from slot `held` on, there was nothing to stay.
         slots = ((keep != torch.arange(len(keep))) | (keep >= held)).nonzero().squeeze(1)
-        rows = (keep[slots] - held).clamp(min=-1)
+        origins = (keep[slots] - held).clamp(min=-1)
+        moved = origins < 0
+        if rows is not None:
+            origins = torch.where(moved, -1, rows[origins.clamp(min=0)] if len(rows) else -1)
         device = self.y.device
-        changes = Changes(slots.to(device), rows.to(device))
-        moved = rows < 0
+        changes = Changes(slots.to(device), origins.to(device))
         if bool(moved.any()):
             source, target = keep[slots][moved].to(device), slots[moved].to(device)
             for field in self.fields.values():
@@ -145,17 +158,19 @@ class Buffer:
         """What stands beside the examples at these positions."""
         return {name: field[positions] for name, field in self.fields.items() if name not in ("x", "y")}
 
-    def draw(self, sets: int, count: int, generator: Generator) -> Tensor:
-        """Positions [sets, count]: each row a uniformly drawn set of different examples.
+    def draw(self, sets: int, count: int, generator: Generator, among: Tensor | None = None) -> Tensor:
+        """Positions [sets, count]: each row a uniformly drawn set of different examples; `among` these positions, or
+        all.
 
         Floyd's algorithm: its cost depends on how much is drawn, not on the capacity.
         """
-        if count > self.size:
-            raise ValueError(f"cannot draw {count} different examples from {self.size}")
+        size = self.size if among is None else len(among)
+        if count > size:
+            raise ValueError(f"cannot draw {count} different examples from {size}")
         drawn = torch.rand((sets, count), dtype=torch.float64, generator=generator)
         # A probe draws one long row, an epoch many short ones: the loop goes over what is fewer.
-        chosen = _floyd_by_row(drawn, self.size) if sets < count else _floyd_by_column(drawn, self.size)
-        return chosen.to(self.y.device)
+        chosen = _floyd_by_row(drawn, size) if sets < count else _floyd_by_column(drawn, size)
+        return chosen.to(self.y.device) if among is None else among[chosen.to(among.device)]
 
     def state_dict(self) -> dict[str, Any]:
         fields = {name: field.clone() for name, field in self.fields.items()}

@@ -7,4 +7,4 @@ from tfcsr.registry import Registry
 if TYPE_CHECKING:
     from tfcsr.buffer.policies.base import Policy
 
-POLICIES: "Registry[type[Policy]]" = Registry("policy", __name__, needs=("keep", "fields"))
+POLICIES: "Registry[type[Policy]]" = Registry("policy", __name__, beside=("base", "ranked"), needs=("keep", "fields"))

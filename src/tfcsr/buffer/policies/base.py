@@ -1,6 +1,7 @@
 """What a policy decides: which of the examples there are, old and new, the buffer holds."""
 
 import copy
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,16 +32,34 @@ class Field:
 class Candidates:
     """The examples to choose among: first those in the buffer, slot by slot, then those that arrive, in their order."""
 
-    x: Tensor  # of those that arrive
+    source: Tensor  # where those that arrive are found
     y: Tensor  # of all, on the CPU
     stored: Mapping[str, Tensor]  # every field of those in the buffer
     capacity: int
     seen: int  # how many had arrived before
     features: Callable[[Tensor], Tensor]  # what the network makes of examples, for whoever asks
+    # Of examples and their labels, two factors: the loss's gradient in the last layer is the outer product of an
+    # example's error (what the network answers, less the label) and its features.
+    gradients: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+    rows: Tensor | None = None  # which of the source arrive; None: all of it
+
+    @property
+    def arriving(self) -> int:
+        return len(self.source) if self.rows is None else len(self.rows)
 
     @property
     def held(self) -> int:
-        return len(self.y) - len(self.x)
+        return len(self.y) - self.arriving
+
+    @functools.cached_property
+    def x(self) -> Tensor:
+        """Those that arrive, all at once. They may be more than memory holds: `arrived` fetches some."""
+        return self.source if self.rows is None else self.source[self.rows.to(self.source.device)]
+
+    def arrived(self, numbers: Tensor) -> Tensor:
+        """Some of those that arrive, by number."""
+        rows = numbers if self.rows is None else self.rows[numbers]
+        return self.source[rows.to(self.source.device)]
 
 
 class Policy(ABC):

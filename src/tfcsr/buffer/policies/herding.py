@@ -1,48 +1,20 @@
 """Herding (Welling 2009, as in iCaRL): the examples whose mean feature stays nearest to their class's."""
 
-from typing import ClassVar
-
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 from torch.nn.functional import normalize
 
 from tfcsr.buffer.policies import POLICIES
-from tfcsr.buffer.policies.base import Candidates, Field, Policy
+from tfcsr.buffer.policies.base import Candidates
+from tfcsr.buffer.policies.ranked import Ranked
 
 
 @POLICIES.add("herding")
-class Herding(Policy):
-    """Every class seen has the same share of the capacity, or one more. A class that arrives is herded; one that was
-    there keeps the first of its own, in the order in which they were chosen.
-    """
+class Herding(Ranked):
+    """A class that arrives is herded."""
 
-    fields: ClassVar = {"rank": Field((), torch.int32)}  # of an example within its class
-
-    def keep(self, candidates: Candidates, generator: Generator) -> Tensor:
-        held, labels, device = candidates.held, candidates.y, candidates.x.device
-        rank = candidates.stored["rank"][:held].cpu()
-        classes, arriving = labels.unique().tolist(), set(labels[held:].tolist())
-        share, left = divmod(candidates.capacity, max(1, len(classes)))
-        kept = [torch.zeros(0, dtype=torch.int64)]
-        for place, label in enumerate(classes):
-            count = share + (place < left)
-            old = (labels[:held] == label).nonzero().squeeze(1)
-            chosen = old[rank[old].argsort()]
-            if label in arriving:
-                new = (labels[held:] == label).nonzero().squeeze(1)
-                held_x = candidates.stored["x"]
-                arrived = candidates.x[new.to(device)].to(held_x.device)  # which may lie elsewhere
-                pool = torch.cat([held_x[old.to(held_x.device)], arrived])
-                chosen = torch.cat([old, held + new])[herded(candidates.features(pool), count)]
-            kept.append(chosen[:count])
-        self._ranks = torch.cat([torch.arange(len(part), dtype=torch.int32) for part in kept])
-        return torch.cat(kept)
-
-    def beside(self, kept: Tensor) -> dict[str, Tensor]:
-        return {"rank": self._ranks}
-
-    def state_dict(self) -> dict[str, object]:
-        return {}  # the ranks are in the buffer
+    def ordered(self, candidates: Candidates, pool: Tensor, label: int, count: int) -> Tensor:
+        return herded(candidates.features(pool), count)
 
 
 def herded(features: Tensor, count: int) -> Tensor:

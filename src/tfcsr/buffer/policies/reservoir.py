@@ -16,7 +16,7 @@ class Reservoir(Policy):
 
     def keep(self, candidates: Candidates, generator: Generator) -> Tensor:
         held, seen, capacity = candidates.held, candidates.seen, candidates.capacity
-        arriving = len(candidates.x)
+        arriving = candidates.arriving
         number = torch.arange(seen, seen + arriving, dtype=torch.float64)
         drawn = torch.rand(arriving, dtype=torch.float64, generator=generator)
         # Where a class was taken out, slots are free again although more has been seen.
