@@ -128,8 +128,9 @@ class RunSpec:
     augment: str = _field(
         str,
         "none",
-        "`crop-flip`: training images are shifted by up to an eighth of their size and mirrored, at random",
-        choices=("none", "crop-flip"),
+        "`crop-flip`: training images are shifted by up to an eighth of their size and mirrored, at random; `strong`:"
+        " also their colours are changed, and a small square is cut out",
+        choices=("none", "crop-flip", "strong"),
     )
     device: str = _field(str, "auto", "`cpu`, `cuda`, `cuda:1`, or `auto`: the GPU where there is one", read=_device)
     precision: str = _field(

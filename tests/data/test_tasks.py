@@ -3,7 +3,7 @@ import torch
 from tests.conftest import striped_dataset
 
 from tfcsr.data.tasks import TaskSequence, cut
-from tfcsr.data.views import Views, crop_flip, draw_crops
+from tfcsr.data.views import Views, crop_flip, draw_views
 from tfcsr.errors import DataError
 
 
@@ -86,7 +86,7 @@ def test_crop_flip_against_one_by_one():
 
 
 def test_crops_cover_all_shifts_and_both_sides():
-    crops = draw_crops(5000, (3, 32, 32), torch.Generator().manual_seed(0))
+    crops = draw_views(5000, (3, 32, 32), torch.Generator().manual_seed(0))
     for column, values in ((0, 9), (1, 9), (2, 2)):
         counts = crops[:, column].bincount()
         assert len(counts) == values
@@ -95,7 +95,7 @@ def test_crops_cover_all_shifts_and_both_sides():
 
 @pytest.mark.parametrize(("size", "shift"), [(32, 4), (28, 3), (8, 1), (2, 1)])
 def test_small_images_are_shifted_less(size, shift):
-    assert int(draw_crops(5000, (1, size, size), torch.Generator().manual_seed(0))[:, :2].max()) == 2 * shift
+    assert int(draw_views(5000, (1, size, size), torch.Generator().manual_seed(0))[:, :2].max()) == 2 * shift
 
 
 def test_normalised_by_channel():

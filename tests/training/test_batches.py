@@ -58,9 +58,9 @@ def test_batches_are_new_then_old_normalised():
 def test_what_is_augmented(view, replayed):
     learner, data = prepared(augment="crop-flip", replay_view=view)
     (plan,) = plan_epoch(learner, len(data), Mix(new=8, replay=8, stride=8))
-    assert plan.new_crops is not None
-    assert plan.new_crops.shape == (10, 8, 3)
-    assert (plan.replay_crops is not None) is replayed
+    assert plan.new_views is not None
+    assert plan.new_views.shape == (10, 8, 3)
+    assert (plan.replay_views is not None) is replayed
     x, _ = first_batch(learner, data, plan)
     plain = learner.views.normalised(torch.cat([data.x[plan.new[0]], learner.buffer.x[plan.replay[0]]]))
     assert not torch.equal(x[:8], plain[:8])

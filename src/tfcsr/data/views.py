@@ -10,6 +10,12 @@ from tfcsr.errors import SpecError
 
 # Of the image's size: 4 pixels of CIFAR's 32, as is customary there, and 1 of the digits' 8.
 PADDED_SHARE = 1 / 8
+# Of its side: the square that is cut out.
+CUT_SHARE = 1 / 4
+# By how much brightness, contrast and saturation are changed at most, in thousandths.
+JITTER = 400
+# In a row of parameters: shifts and mirror, then the square's centre, then the three colours.
+CROP, CUT, COLOUR = slice(0, 3), slice(3, 5), slice(5, 8)
 
 
 class Views:
@@ -58,18 +64,25 @@ def padding(shape: Sequence[int]) -> int:
 
 def require_croppable(shape: Sequence[int]) -> None:
     if len(shape) != 3:
-        raise SpecError(f"augment crop-flip is for images [N, C, H, W], these examples are {tuple(shape)}: use none")
+        raise SpecError(f"augment is for images [N, C, H, W], these examples are {tuple(shape)}: use none")
     if min(shape[-2:]) < 2:
         raise SpecError(
-            f"augment crop-flip shifts images by a pixel or more: {shape[-2]}x{shape[-1]} pixels are too few, 2x2 is"
+            f"augment shifts images by a pixel or more: {shape[-2]}x{shape[-1]} pixels are too few, 2x2 is"
             " the least; use augment none"
         )
 
 
-def draw_crops(count: int, shape: Sequence[int], generator: Generator) -> Tensor:
-    """Crop-flip parameters [count, 3] for images of this shape: rows and columns to shift by, whether to mirror."""
+def draw_views(count: int, shape: Sequence[int], generator: Generator, augment: str = "crop-flip") -> Tensor:
+    """What is done to each of so many images of this shape, a row of whole numbers each: by how many rows and columns
+    it is shifted, and whether it is mirrored; under `strong` also the centre of the square that is cut out, and
+    brightness, contrast and saturation in thousandths.
+    """
     shifts = torch.randint(2 * padding(shape) + 1, (count, 2), generator=generator)
-    return torch.cat([shifts, torch.randint(2, (count, 1), generator=generator)], dim=1)
+    drawn = [shifts, torch.randint(2, (count, 1), generator=generator)]
+    if augment == "strong":
+        drawn += [torch.randint(side, (count, 1), generator=generator) for side in shape[-2:]]
+        drawn += [torch.randint(1000 - JITTER, 1001 + JITTER, (count, 3), generator=generator)]
+    return torch.cat(drawn, dim=1)
 
 
 def crop_flip(x: Tensor, crops: Tensor) -> Tensor:
@@ -81,3 +94,24 @@ def crop_flip(x: Tensor, crops: Tensor) -> Tensor:
     columns = crops[:, 1, None] + torch.where(crops[:, 2, None] == 1, width - 1 - across, across)
     image = torch.arange(len(x), device=x.device)
     return padded[image[:, None, None], :, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+
+
+def recoloured(x: Tensor, colours: Tensor) -> Tensor:
+    """Each image with its brightness, contrast and saturation multiplied by a row of `colours`, in thousandths."""
+    brightness, contrast, saturation = (colours.to(torch.float32)[:, :, None, None, None] / 1000).unbind(dim=1)
+    seen = x.float() * brightness
+    middle = seen.mean(dim=(1, 2, 3), keepdim=True)
+    seen = middle + contrast * (seen - middle)
+    if x.shape[1] == 3:
+        grey = seen.mean(dim=1, keepdim=True)
+        seen = grey + saturation * (seen - grey)
+    return seen.clamp(0, 255) if x.dtype == torch.uint8 else seen
+
+
+def cut_out(x: Tensor, centres: Tensor) -> Tensor:
+    """Each image, normalised, with a square around its row of `centres` set to the mean, which is 0."""
+    height, width = x.shape[-2:]
+    half = max(1, int(min(height, width) * CUT_SHARE)) / 2
+    rows = (torch.arange(height, device=x.device) + 0.5 - centres[:, :1]).abs() < half
+    columns = (torch.arange(width, device=x.device) + 0.5 - centres[:, 1:]).abs() < half
+    return x.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0)

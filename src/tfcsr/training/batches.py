@@ -6,21 +6,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tfcsr.data.views import crop_flip, draw_crops, normalise
+from tfcsr.data.views import COLOUR, CROP, CUT, crop_flip, cut_out, draw_views, normalise, recoloured
 from tfcsr.methods.base import Mix
 from tfcsr.methods.learner import Learner
 
 
 @dataclass(frozen=True)
 class Batches:
-    """Batches of one shape, a row each: positions among the new examples and in the buffer, where augmented the crop of
+    """Batches of one shape, a row each: positions among the new examples and in the buffer, where augmented the view of
     each, and where it varies the learning rate. `compose` makes a batch of a row.
     """
 
     new: Tensor  # [batches, n]
     replay: Tensor  # [batches, r]
-    new_crops: Tensor | None  # [batches, n, 3]
-    replay_crops: Tensor | None  # [batches, r, 3]
+    new_views: Tensor | None  # [batches, n, what `draw_views` draws]
+    replay_views: Tensor | None  # [batches, r, the same]
     rates: Tensor | None = None  # [batches]
 
     def __len__(self) -> int:
@@ -35,25 +35,32 @@ class Batches:
         return self.new.shape[1], self.replay.shape[1]
 
     def positions(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        return self.new, self.replay, self.new_crops, self.replay_crops
+        return self.new, self.replay, self.new_views, self.replay_views
 
     def tensors(self) -> tuple[Tensor | None, ...]:
         return *self.positions(), self.rates
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Batches":
-        more = (None if part is None else change(part) for part in (self.new_crops, self.replay_crops, self.rates))
+        more = (None if part is None else change(part) for part in (self.new_views, self.replay_views, self.rates))
         return Batches(change(self.new), change(self.replay), *more)
 
 
 def plan_epoch(
-    learner: Learner, examples: int, mix: Mix, rates: Callable[[int], Tensor | None] = lambda steps: None
+    learner: Learner,
+    examples: int,
+    mix: Mix,
+    rates: Callable[[int], Tensor | None] = lambda steps: None,
+    rows: Tensor | None = None,
 ) -> list[Batches]:
     """An epoch's batches: those of the full shape, then what is left over. Drawn on the CPU, brought over at once.
 
-    `rates` gives the learning rates of so many steps.
+    `rates` gives the learning rates of so many steps; `rows` are the examples to be used, where not all of them are.
     """
     generators, device = learner.generators, learner.device
+    examples = examples if rows is None else len(rows)
     order = torch.randperm(examples, generator=generators["order"])
+    if rows is not None:
+        order = rows[order]
     whole = examples // mix.stride
     rest = order[whole * mix.stride :][: mix.new]
     new = order[: whole * mix.stride].reshape(whole, mix.stride)[:, : mix.new]
@@ -67,22 +74,23 @@ def plan_epoch(
     replay = learner.method.draw(steps, mix.replay)
     rate = rates(steps)
 
-    def crops(positions: Tensor) -> Tensor:
-        drawn = draw_crops(positions.numel(), learner.buffer.x.shape, generators["augmentation"])
-        return drawn.reshape(*positions.shape, 3).to(device)
+    def views(positions: Tensor) -> Tensor:
+        shape, augment = learner.buffer.x.shape, learner.spec.augment
+        drawn = draw_views(positions.numel(), shape, generators["augmentation"], augment)
+        return drawn.reshape(*positions.shape, drawn.shape[1]).to(device)
 
     plan = []
     for new in parts:
         old, replay = replay[: len(new)], replay[len(new) :]
-        new_crops, replay_crops = None, None
-        if learner.spec.augment == "crop-flip":
-            new_crops = crops(new)
+        new_views, replay_views = None, None
+        if learner.spec.augment != "none":
+            new_views = views(new)
             if learner.spec.get("replay_view") != "frozen":
-                replay_crops = crops(old)
+                replay_views = views(old)
         first = None
         if rate is not None:
             first, rate = rate[: len(new)].to(device), rate[len(new) :]
-        plan.append(Batches(new.to(device), old, new_crops, replay_crops, first))
+        plan.append(Batches(new.to(device), old, new_views, replay_views, first))
     return plan
 
 
@@ -95,22 +103,27 @@ def compose(
     std: Tensor | None,
     new: Tensor,
     replay: Tensor,
-    new_crops: Tensor | None,
-    replay_crops: Tensor | None,
+    new_views: Tensor | None,
+    replay_views: Tensor | None,
     transform: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """One batch as the model takes it, and its labels, new examples first. Tensors in, tensors out, so that it
     compiles.
     """
-    seen = x[new]
-    if new_crops is not None:
-        seen = crop_flip(seen, new_crops)
+    seen, views = x[new], new_views
+    if new_views is not None:
+        seen = crop_flip(seen, new_views[:, CROP])
     labels = y[new]
     if len(replay):
         old = buffer_x[replay]
-        if replay_crops is not None:
-            old = crop_flip(old, replay_crops)
+        if replay_views is not None:
+            old = crop_flip(old, replay_views[:, CROP])
+            views = replay_views if views is None else torch.cat([views, replay_views])
         seen, labels = torch.cat([seen, old]), torch.cat([labels, buffer_y[replay]])
+    strong = views if views is not None and views.shape[1] > CROP.stop else None
+    if strong is not None:
+        seen = recoloured(seen, strong[:, COLOUR])
     if transform is not None:
         seen = transform(seen)
-    return normalise(seen, mean, std), labels
+    seen = normalise(seen, mean, std)
+    return seen if strong is None else cut_out(seen, strong[:, CUT]), labels
