@@ -159,7 +159,7 @@ def test_its_options_are_checked_like_ours(tmp_path, method):
 @pytest.mark.parametrize("variable", ["light.py", "{folder}/light.py", "light"])
 def test_the_environment_names_plugins(tmp_path, method, variable):
     said = done("list", "methods", cwd=tmp_path, TFCSR_PLUGINS=variable.format(folder=tmp_path))
-    assert "\nmine          Replay with a pull.\n" in said
+    assert "\nmine           Replay with a pull.\n" in said
 
 
 def test_several_plugins_of_the_environment_are_separated_as_in_path(tmp_path, method):
@@ -217,7 +217,7 @@ def test_an_installed_package_announces_its_plugins(tmp_path, method):
     (info / "entry_points.txt").write_text("[tfcsr.plugins]\nlab = light\n")
     method.rename(tmp_path / "site" / "light.py")
     said = done("list", "methods", cwd=tmp_path, path=[tmp_path / "site"])
-    assert "\nmine          Replay with a pull.\n" in said
+    assert "\nmine           Replay with a pull.\n" in said
     (tmp_path / "site" / "light.py").write_text("1 / 0\n")
     said = refused("list", "methods", cwd=tmp_path, path=[tmp_path / "site"])
     assert "lab (light)" in said

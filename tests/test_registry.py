@@ -13,8 +13,8 @@ def test_what_there_is():
     assert set(METHODS.names()) >= {"finetune", "joint", "er", "ewc", "si", "tfcsr", "tfcsr-spaced", "mgp"}
     assert set(BENCHMARKS.names()) >= {"split-digits", "split-mnist", "split-cifar100"}
     assert set(MODELS.names()) >= {"cnn", "resnet18", *TEST_MODELS}
-    assert POLICIES.names() == ["class-balanced", "herding", "reservoir"]
-    assert SCHEDULES.names() == ["expanding", "fixed"]
+    assert POLICIES.names() == ["class-balanced", "gradient", "herding", "ipm", "reservoir"]
+    assert SCHEDULES.names() == ["expanding", "fixed", "fsrs", "leitner", "sm2"]
 
 
 @pytest.mark.parametrize("registry", [METHODS, BENCHMARKS, MODELS, POLICIES, SCHEDULES], ids=lambda r: r.kind)

@@ -13,6 +13,7 @@ networks on the benchmark `tiny`, which this module registers; it needs neither 
 """
 
 import copy
+import json
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ from tfcsr.experiments.training import Training
 from tfcsr.methods import METHODS
 from tfcsr.models import MODELS
 from tfcsr.models.head import trace_head
-from tfcsr.recall.schedule import SCHEDULES
+from tfcsr.recall.schedule import SCHEDULES, Schedule
 from tfcsr.spec import Parts, RunSpec, known_options
 from tfcsr.training.events import Events, Listener
 from tfcsr.training.loop import Loop, build_model
@@ -325,7 +326,9 @@ class Count(TorchDispatchMode):
 
 def host_waits_once_in_a_while_not_once_a_step(method: str) -> None:
     def waits(batch_size: int) -> tuple[int, int]:
+        # Nobody asks: how often a schedule does may depend on what was learned.
         fields: dict[str, Any] = {"epochs": 2, "max_epochs": 2, "mastery_threshold": 100, "batch_size": batch_size}
+        fields |= {"probe_mode": "none", "lr_schedule": "constant", "warmup_epochs": 0}
         training = make_training(method=method, **fields)
         with one_thread(), Count() as count:
             training.run()
@@ -475,10 +478,15 @@ def _features(x: Tensor) -> Tensor:
     return torch.cat([x.flatten(1).float() + 1, x.flatten(1).float().square()], dim=1)
 
 
+def _gradients(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    given = (_features(x) / 255).softmax(dim=1)
+    return given - nn.functional.one_hot(y % given.shape[1], given.shape[1]), _features(x)
+
+
 def policy_keeps_within_capacity(policy: str) -> None:
     for count in (1, 7, 8, 9, 400):
         buffer = _policy_buffer(policy, 8)
-        buffer.add(*_stream(count), torch.Generator().manual_seed(0), _features)
+        buffer.add(*_stream(count), torch.Generator().manual_seed(0), _features, _gradients)
         assert 0 < len(buffer) <= min(8, count), f"{len(buffer)} of {count} examples in a buffer of 8"
         assert bool((buffer.y[: len(buffer)] >= 0).all()), "a slot that counts as filled is empty"
         assert bool((buffer.y[len(buffer) :] == -1).all()), "a slot that counts as empty is filled"
@@ -489,7 +497,7 @@ def policy_keeps_examples_and_labels_together(policy: str) -> None:
     x, y = _stream(300)
     for start in range(0, 300, 60):
         before = buffer.x.clone(), buffer.y.clone()
-        changes = buffer.add(x[start : start + 60], y[start : start + 60], generator, _features)
+        changes = buffer.add(x[start : start + 60], y[start : start + 60], generator, _features, _gradients)
         other = (before[0] != buffer.x).flatten(1).any(1) | (before[1] != buffer.y)
         told = torch.zeros(20, dtype=torch.bool)
         told[changes.slots] = True
@@ -505,10 +513,10 @@ def policy_keeps_examples_and_labels_together(policy: str) -> None:
 def policy_goes_on_from_its_state(policy: str) -> None:
     one, other = _policy_buffer(policy, 12), _policy_buffer(policy, 12)
     x, y = _stream(200)
-    one.add(x[:100], y[:100], torch.Generator().manual_seed(2), _features)
+    one.add(x[:100], y[:100], torch.Generator().manual_seed(2), _features, _gradients)
     other.load_state_dict(copy.deepcopy(one.state_dict()))
     for buffer in (one, other):
-        buffer.add(x[100:], y[100:], torch.Generator().manual_seed(3), _features)
+        buffer.add(x[100:], y[100:], torch.Generator().manual_seed(3), _features, _gradients)
     for name, field in one.fields.items():
         assert torch.equal(field, other.fields[name]), f"{name} differs after a state was taken back"
 
@@ -520,22 +528,42 @@ POLICY_CHECKS: tuple[Check, ...] = (
 )
 
 
+def _schedule(name: str) -> Schedule:
+    return SCHEDULES.get(name)(**{option.name: option.default for option in SCHEDULES.options(name)})
+
+
+_HISTORIES = ([100.0] * 12, [0.0] * 12, [100.0, 0.0, 50.0] * 4, [97.0, 91.0, 89.0] * 4)
+
+
 def schedule_is_a_pure_state_machine(schedule: str) -> None:
-    options = {option.name: option.default for option in SCHEDULES.options(schedule)}
-    one, other = (SCHEDULES.get(schedule)(**options) for _ in range(2))
+    one, other = _schedule(schedule), _schedule(schedule)
     assert one == other, "two schedules with the same options differ"
     assert SCHEDULES.get(schedule).from_dict(one.to_dict()) == one, "it does not come back from its dict"
-    for recalls in ([100.0] * 12, [0.0] * 12, [100.0, 0.0, 50.0] * 4):
+    for recalls in _HISTORIES:
         state, again = one.start(), other.start()
         for recall in recalls:
             due = state.next_epoch
+            kept = json.loads(json.dumps(again.to_dict()))
+            assert other.read(kept) == again, "a state does not come back from its dict: name its class in `states`"
             state, passed = one.review(state, recall)
-            again, passed_again = other.review(type(again).from_dict(again.to_dict()), recall)
+            again, passed_again = other.review(other.read(kept), recall)
             assert (state, passed) == (again, passed_again), "the same recalls lead elsewhere"
+            assert isinstance(state.next_epoch, int), f"next_epoch {state.next_epoch!r} is no whole number"
             assert state.next_epoch > due, "the next probe is not after this one"
 
 
-SCHEDULE_CHECKS: tuple[Check, ...] = (schedule_is_a_pure_state_machine,)
+def schedule_may_start_at_any_epoch(schedule: str) -> None:
+    one = _schedule(schedule)
+    for recalls in _HISTORIES:
+        state, later = one.start(), one.start(after=137)
+        for recall in (*recalls, None):
+            assert later.next_epoch == state.next_epoch + 137, "started 137 epochs later, it is due at other times"
+            if recall is not None:
+                (state, passed), (later, passed_later) = one.review(state, recall), one.review(later, recall)
+                assert passed == passed_later, "what passes depends on when it started"
+
+
+SCHEDULE_CHECKS: tuple[Check, ...] = (schedule_is_a_pure_state_machine, schedule_may_start_at_any_epoch)
 
 
 def model_learns_in_a_run(model: str) -> None:

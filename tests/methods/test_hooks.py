@@ -213,7 +213,7 @@ def test_every_hook_is_called(register):
         "end_epoch": 5,
         "end_task": 3,
         "store": 3,
-        "predict": 4,  # before the first task and after each
+        "predict": 7,  # before the first task; and after each, for the test data and for the memory
         "state_dict": 5,
     }
 
@@ -293,7 +293,7 @@ def test_a_subclass_of_tfcsr_keeps_its_own_attributes_when_it_is_resumed(registe
 
     whole.run(save)
     state = checkpoints.load().state
-    assert {"strength", "history", "names", "average", "twin", "schedule"} == set(state["method"])
+    assert {"strength", "history", "names", "average", "twin", "schedule", "due"} == set(state["method"])
     resumed = make_training(**fields)
     resumed.load_state_dict(state)
     method = resumed.method
@@ -304,7 +304,7 @@ def test_a_subclass_of_tfcsr_keeps_its_own_attributes_when_it_is_resumed(registe
     assert isinstance(method.twin, nn.Module)
     assert not method.twin.training
     # Passed after epochs 1 and 3: the gap has grown to 2.25, and 3 + 2 is the next.
-    assert (method.state.gap, method.state.next_epoch) == (2.25, 5)
+    assert (method.agenda.memory.gap, method.agenda.memory.next_epoch) == (2.25, 5)
     resumed.run()
     assert resumed.weights_sha256() == whole.weights_sha256()
     assert resumed.learner.probes == whole.learner.probes

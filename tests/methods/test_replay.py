@@ -197,4 +197,4 @@ def test_what_a_probe_finds_does_not_depend_on_the_probes_before_it():
 
 def test_the_spec_makes_its_schedule():
     spec = make_spec(initial_gap=2, gap_multiplier=3, mastery_threshold=4)
-    assert make_training(**spec.given()).method.schedule == ExpandingSchedule(2.0, 3.0, 4.0)
+    assert make_training(**spec.given()).method.agenda.schedule == ExpandingSchedule(2.0, 3.0, 4.0)

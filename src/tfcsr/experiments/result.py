@@ -43,6 +43,10 @@ class Result:
     # Since 0.2.0: what is added here has a default, which a result from before gets.
     origin: dict[str, Any] = field(default_factory=dict)
     class_names: list[str] = field(default_factory=list)  # by label; empty where nobody said them
+    # Since 0.4.0.
+    replayed: int | None = None
+    recall_asked: list[list[int]] = field(default_factory=list)
+    recall_right: list[list[int]] = field(default_factory=list)
 
     @classmethod
     def of(cls, training: "Training", environment: dict[str, Any], origin: dict[str, Any]) -> Self:
@@ -65,7 +69,7 @@ class Result:
             optimizer_steps=training.optimizer_steps,
             samples_seen=training.samples_seen,
             seconds=training.seconds,
-            buffer_bytes=training.learner.buffer.nbytes,
+            buffer_bytes=training.learner.buffer.nbytes + training.learner.exam.kept.nbytes,
             collapsed=training.collapsed,
             weights_sha256=training.weights_sha256(),
             classes_per_task=[list(classes) for classes in training.tasks.classes],
@@ -74,6 +78,9 @@ class Result:
             environment=environment,
             origin=origin,
             class_names=list(training.class_names),
+            replayed=training.replayed,
+            recall_asked=[row.tolist() for row in training.recall_asked],
+            recall_right=[row.tolist() for row in training.recall_right],
         )
 
     def to_dict(self) -> dict[str, Any]:

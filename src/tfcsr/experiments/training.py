@@ -38,6 +38,8 @@ class Training(Loop):
         # As arrays: with a thousand tasks these are a million numbers each, and saved again and again.
         self.accuracy_matrix: list[array[float]] = []
         self.class_accuracy: list[array[float]] = []
+        self.recall_asked: list[array[int]] = []
+        self.recall_right: list[array[int]] = []
         self.held_out_accuracy: float | None = None
         self.collapsed: int | None = None
 
@@ -75,12 +77,23 @@ class Training(Loop):
         row, constant = self._accuracies(logits, task.number)
         self.accuracy_matrix.append(array("d", row))
         self.class_accuracy.append(array("d", self._class_accuracies(logits)))
+        self._ask_memory(task)
         accuracy = pooled_accuracy(row, self.tasks.test_sizes, task.number)
         self.events.emit("task_finished", task=task.number, epochs=self.epoch, accuracy=accuracy, row=row)
         if constant and self.collapsed is None:
             self.collapsed = task.number
             self.events.emit("collapsed", task=task.number)
         self.next_task()
+
+    def _ask_memory(self, task: Task) -> None:
+        """What the memory alone says of each class: beside the test data, to see how far it can be believed."""
+        if len(self.learner.asked) == 0:
+            return
+        recall = self.learner.ask(f"recall/{task.number}")
+        asked = [recall.asked.get(label, 0) for label in range(self.learner.classes)]
+        right = [round(recall.per_class[label] * n / 100) if n else 0 for label, n in enumerate(asked)]
+        self.recall_asked.append(array("q", asked))
+        self.recall_right.append(array("q", right))
 
     def _accuracies(self, logits: Tensor, seen: int = 0) -> tuple[list[float], bool]:
         """Accuracy on each task's test set; and whether the network died: after `seen` tasks it answers all the same.
@@ -136,12 +149,17 @@ class Training(Loop):
         return super().state_dict() | {
             "accuracy_matrix": torch.from_numpy(np.array(self.accuracy_matrix, dtype=np.float64)),
             "class_accuracy": torch.from_numpy(np.array(self.class_accuracy, dtype=np.float64)),
+            "recall_asked": torch.from_numpy(np.array(self.recall_asked, dtype=np.int64)),
+            "recall_right": torch.from_numpy(np.array(self.recall_right, dtype=np.int64)),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self.accuracy_matrix = [array("d", row) for row in state["accuracy_matrix"].tolist()]
         self.class_accuracy = [array("d", row) for row in state["class_accuracy"].tolist()]
+        for name in ("recall_asked", "recall_right"):
+            rows = state[name].tolist() if name in state else []  # since 0.4.0
+            setattr(self, name, [array("q", row) for row in rows])
         done = self.task_number - 1
         tasks = len(self.tasks)
         if not (0 <= done < tasks and len(self.epochs_per_task) == done and self.epoch > 0):

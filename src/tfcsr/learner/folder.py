@@ -70,6 +70,7 @@ def state_of_run(kept: ModelFile) -> dict[str, Any]:
     """What a run has kept as the state of a learner; the optimizer begins anew."""
     try:
         parts = {name: kept.beside[name] for name in ("buffer", "method")}
+        parts["exam"] = kept.beside.get("exam")  # since 0.4.0
     except KeyError:
         raise OutputError("a network was kept without its buffer: it cannot be used") from None
     return {

@@ -53,19 +53,17 @@ from tfcsr.models import MODELS
 from tfcsr.models.export import Normalised, export, require_format
 from tfcsr.models.head import named_head, resized, trace_head
 from tfcsr.models.predict import predict
-from tfcsr.recall.probe import Recall, score
+from tfcsr.recall.probe import Recall
 from tfcsr.reporting.progress import LearnDisplay
 from tfcsr.spec import OWN, LearnerSpec, RunSpec
 from tfcsr.training.checkpoint import NONSENSE, Checkpoints
 from tfcsr.training.events import Events, JsonLines, Listener
-from tfcsr.training.loop import Loop, channels_last
+from tfcsr.training.loop import Loop, channels_last, exam_capacity
 from tfcsr.training.model_file import NAME as MODEL_FILE
 from tfcsr.training.model_file import decoded, encoded, read_model, write_model
 from tfcsr.training.staging import rows_in_block
 
 LARGEST_SIDE = 10_000
-# Recall is asked of the whole memory, or of so many drawn from it.
-MOST_ASKED = 10_000
 
 Model = str | nn.Module | Callable[..., nn.Module]
 
@@ -541,17 +539,14 @@ class Learner:
     def _ask(self) -> Recall | None:
         """The recall of the memory. It draws from a generator of its own and leaves no trace."""
         learner = self._ready().learner
-        buffer = learner.buffer
-        if len(buffer) == 0:
+        if len(learner.asked) == 0:
             return None
-        chosen = torch.arange(len(buffer), device=buffer.y.device)
-        if len(buffer) > MOST_ASKED:
-            chosen = buffer.draw(1, MOST_ASKED, learner.generators.at(f"recall/{len(self._history.instalments)}"))[0]
-        return score(learner.method.predict(buffer.x[chosen]), buffer.y[chosen], buffer.classes())
+        return learner.ask(f"recall/{len(self._history.instalments)}")
 
     def _kept(self) -> dict[Hashable, int]:
-        buffer = self._ready().learner.buffer
-        counts = torch.bincount(buffer.y[: len(buffer)], minlength=len(self._labels)).tolist()
+        learner = self._ready().learner
+        kept = [memory.y[: len(memory)] for memory in (learner.buffer, learner.exam.kept)]
+        counts = torch.bincount(torch.cat(kept), minlength=len(self._labels)).tolist()
         return dict(zip(self._labels, counts, strict=True))
 
     def forget(self, label: Hashable) -> int:
@@ -569,7 +564,7 @@ class Learner:
         number = self._labels[label]
         past = sum(int((part.y == number).sum()) for part in self._past)
         self._past = [some_of(part, np.flatnonzero(part.y.numpy() != number)) for part in self._past]
-        return past + loop.learner.buffer.remove(number)
+        return past + loop.learner.buffer.remove(number) + loop.learner.exam.kept.remove(number)
 
     def export(self, path: str | Path) -> Path:
         """Write a self-contained program, by suffix `.pt2` (torch.export) or `.onnx`: from examples as `predict` takes
@@ -655,7 +650,7 @@ class Learner:
             "version": tfcsr.__version__,
             "made": now(),
             "classes": [str(label) for label in self._labels],
-            "capacity": 0 if loop is None else loop.learner.buffer.capacity,
+            "capacity": 0 if loop is None else loop.learner.buffer.capacity + loop.learner.exam.capacity,
             "kept": kept,
             "recall_now": [last["recall"].get(str(i)) if n else None for i, n in enumerate(kept)],
             "recall_overall": last["overall"],
@@ -835,12 +830,19 @@ class Learner:
     def _require_sizes(self, kept: Mapping[str, Any]) -> None:
         """Before anything is made as large as a file claims: what the file holds must be as large."""
         assert self._form is not None
-        capacity, buffer, shape = self.spec.get("buffer_capacity") or 0, kept["buffer"], self._form.shape
+        buffer, shape = kept["buffer"], self._form.shape
+        exam = exam_capacity(self.spec)
+        capacity = (self.spec.get("buffer_capacity") or 0) - exam
         if not shape or any(type(size) is not int or size < 1 for size in shape):
             raise ValueError(f"examples of shape {shape}")
         if tuple(buffer["x"].shape) != (capacity, *shape):
             raise ValueError("its buffer has another size than its spec says")
-        if len(buffer["y"]) and int(buffer["y"].max()) >= len(self._labels):
+        memories = [buffer]
+        if exam:
+            memories.append(kept["exam"]["kept"])
+            if tuple(memories[1]["x"].shape) != (exam, *shape):
+                raise ValueError("its exam has another size than its spec says")
+        if any(len(memory["y"]) and int(memory["y"].max()) >= len(self._labels) for memory in memories):
             raise ValueError("its buffer has a class that has no name")
         for numbers in (self._mean, self._std):
             if numbers is not None and tuple(numbers.shape) != (1, shape[0], *(1 for _ in shape[1:])):

@@ -15,6 +15,7 @@ from tfcsr.buffer.policies import POLICIES
 from tfcsr.errors import SpecError
 from tfcsr.late import torch
 from tfcsr.options import Option
+from tfcsr.recall.schedule import SCHEDULES
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -28,6 +29,82 @@ if TYPE_CHECKING:
 BUFFER = (
     Option("buffer_capacity", int, 200, "how many past examples are kept", low=1, high=10**8),
     Option("policy", str, "reservoir", "which examples the buffer keeps", choices=POLICIES),
+    Option(
+        "exam_share",
+        float,
+        0.0,
+        "share of buffer_capacity that is an exam: examples that are never trained on, which probes then ask for",
+        low=0,
+        high=0.9,
+    ),
+)
+
+
+def _replay_epochs(value: Any) -> str:
+    """`all`, or the numbers of a task's epochs, each once, ascending: `3,1` is `1,3`."""
+    if value in ("all", "none", "due"):
+        return str(value)
+    parts = str(value).split(",") if isinstance(value, str | int) and not isinstance(value, bool) else []
+    if not parts or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+        raise SpecError(f"replay_epochs {value!r} is neither all, none, due nor a list of a task's epochs like 1,3,5")
+    return ",".join(map(str, sorted({int(part) for part in parts})))
+
+
+# Of every method that mixes batches.
+REPLAY = (
+    Option(
+        "buffer_fill",
+        str,
+        "before",
+        "when a task's examples pass into the buffer: `before` it is trained on, so that replay holds some of them,"
+        " or `after`",
+        choices=("before", "after"),
+    ),
+    Option(
+        "new_data",
+        str,
+        "all",
+        "which new examples an epoch of mixed batches uses: `all`, or `half`, the paper's (of each batch drawn, the"
+        " first half; the rest goes unused)",
+        choices=("all", "half"),
+        paper="half",
+    ),
+    Option(
+        "replay_view",
+        str,
+        "fresh",
+        "augmented replay: a `fresh` view each time, or the one `frozen` view that was stored, the paper's",
+        choices=("fresh", "frozen"),
+        paper="frozen",
+    ),
+    Option(
+        "replay_epochs",
+        str,
+        "all",
+        "in which epochs of a task batches are mixed: `all`, `none`, a list like 1,3,5, or, where a method has a"
+        " schedule, those in which it is `due`",
+        read=_replay_epochs,
+    ),
+    Option("replay_per_batch", int, 0, "how many examples of a mixed batch are replayed; 0: half", low=0, high=10**6),
+    Option(
+        "unmixed",
+        str,
+        "full",
+        "an epoch without replay has `full` batches of new examples, or the `same` new examples as a mixed one and"
+        " nothing in place of the replayed, a control",
+        choices=("full", "same"),
+    ),
+)
+# Of every method that goes by a schedule.
+SCHEDULE = (
+    Option("schedule", str, "expanding", "when the next probe is due", choices=SCHEDULES),
+    Option(
+        "schedule_per",
+        str,
+        "memory",
+        "whether the `memory` as a whole is due, or each `class` by itself",
+        choices=("memory", "class"),
+    ),
 )
 # Of every method that asks what is recalled of it.
 PROBE = (

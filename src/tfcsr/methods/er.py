@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tfcsr.errors import SpecError
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import BUFFER, Method, Mix
+from tfcsr.methods.base import BUFFER, REPLAY, Method, Mix
 from tfcsr.options import Option
 
 if TYPE_CHECKING:
@@ -14,34 +14,7 @@ if TYPE_CHECKING:
 
 @METHODS.add("er")
 class ExperienceReplay(Method):
-    options: ClassVar[tuple[Option, ...]] = (
-        *BUFFER,
-        Option(
-            "buffer_fill",
-            str,
-            "before",
-            "when a task's examples pass into the buffer: `before` it is trained on, so that replay holds some of them,"
-            " or `after`",
-            choices=("before", "after"),
-        ),
-        Option(
-            "new_data",
-            str,
-            "all",
-            "which new examples an epoch of mixed batches uses: `all`, or `half`, the paper's (of each batch drawn, the"
-            " first half; the rest goes unused)",
-            choices=("all", "half"),
-            paper="half",
-        ),
-        Option(
-            "replay_view",
-            str,
-            "fresh",
-            "augmented replay: a `fresh` view each time, or the one `frozen` view that was stored, the paper's",
-            choices=("fresh", "frozen"),
-            paper="frozen",
-        ),
-    )
+    options: ClassVar[tuple[Option, ...]] = (*BUFFER, *REPLAY)
     hooks = ("replays",)
     style = ("#0072B2", "-")
     baseline = 2
@@ -53,25 +26,39 @@ class ExperienceReplay(Method):
                 f"buffer_capacity {spec.buffer_capacity} is below half a batch ({spec.batch_size // 2}): the paper's"
                 f" protocol would skip every batch; take a larger buffer, smaller batches or protocol default"
             )
+        if spec.replay_per_batch >= spec.batch_size:
+            raise SpecError(
+                f"replay_per_batch {spec.replay_per_batch} leaves no room for new examples in a batch of"
+                f" {spec.batch_size}: use 0..{spec.batch_size - 1}"
+            )
+        if spec.get("replay_epochs") == "due" and spec.get("schedule") is None:
+            raise SpecError(f"replay_epochs due: {spec.method} has no schedule; use all, none or a list like 1,3,5")
+        if spec.exam_share and spec.get("new_task") == "last":
+            raise SpecError("exam_share sets examples of the current task aside: with new_task last, use 0")
+        if spec.augment == "strong" and spec.replay_view == "frozen":
+            raise SpecError("replay_view frozen keeps a shifted and mirrored view: use augment crop-flip, or fresh")
 
     def begin_task(self, task: "Task") -> None:
         if self.spec.buffer_fill == "before":
             self.learner.remember(task.train)
 
     def mix(self, task: "Task", epoch: int) -> Mix:
-        batch, half = self.spec.batch_size, self.spec.batch_size // 2
-        if len(self.learner.buffer) == 0 or not self.replays(task, epoch):
+        batch, held = self.spec.batch_size, len(self.learner.buffer)
+        old = self.spec.replay_per_batch or batch // 2
+        replays = held > 0 and self.replays(task, epoch)
+        if not replays and (held == 0 or self.spec.unmixed == "full"):
             return super().mix(task, epoch)
-        new = batch - half
+        new = batch - old
         return Mix(
             new=new,
-            replay=min(half, len(self.learner.buffer)),
+            replay=min(old, held) if replays else 0,
             stride=batch if self.spec.new_data == "half" else new,
         )
 
     def replays(self, task: "Task", epoch: int) -> bool:
         """Whether this epoch's batches are mixed."""
-        return True
+        listed = self.spec.replay_epochs
+        return listed == "all" or (listed != "none" and str(epoch) in listed.split(","))
 
     def end_task(self, task: "Task") -> None:
         if self.spec.buffer_fill == "after":

@@ -34,17 +34,15 @@ class NearestMeanOfExemplars(ExperienceReplay):
         super().begin_task(task)
         self.past.copy_(self.known)
         self.known[list(task.classes)] = 1
-        if task.number > 1 and self.old is None:
-            self.old = self.learner.frozen_copy()
-        elif self.old is not None:
-            self.old.load_state_dict(self.learner.model.state_dict())
+        if task.number > 1:
+            self.old = self.learner.frozen_copy(self.old)
 
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
         F = torch.nn.functional
         target = self._one_hot(batch.y)
         if self.old is not None:
             with torch.no_grad():
-                said = self.old(batch.x).float().sigmoid()
+                said = self.learner.forward(self.old, batch.x).float().sigmoid()
             target = torch.where(self.past > 0, said, target)
         each = F.binary_cross_entropy_with_logits(logits.float(), target, reduction="none")
         return (each * self.known).sum(dim=1).mean()

@@ -11,16 +11,21 @@ from torch import Tensor, nn
 
 from tfcsr.buffer.buffer import Buffer
 from tfcsr.data.tasks import Examples
-from tfcsr.data.views import Views, crop_flip, draw_crops
+from tfcsr.data.views import Views, crop_flip, draw_views
 from tfcsr.errors import SpecError
 from tfcsr.generators import Generators
-from tfcsr.models.head import features
+from tfcsr.models.head import features, find_head
 from tfcsr.models.predict import predict
+from tfcsr.recall.exam import Exam
 from tfcsr.recall.probe import Recall, score
 from tfcsr.spec import RunSpec
 
 if TYPE_CHECKING:
     from tfcsr.methods.base import Method
+
+
+# Of a large memory so many are asked once a task is learned: enough for half a point.
+MOST_ASKED = 10_000
 
 
 @dataclass
@@ -36,7 +41,10 @@ class Learner:
     classes: int
     head: str | None = None
     """The name of the network's last linear layer; None: the last one there is."""
+    exam: Exam = field(default_factory=lambda: Exam(0, ()))
     probes: list[dict[str, Any]] = field(default_factory=list)
+    forward: Callable[[nn.Module, Tensor], Tensor] = lambda network, x: network(x)
+    """Asks a network, this one or a frozen copy, for its answer to a batch; compiled, where steps are."""
     method: "Method" = field(init=False)
 
     @property
@@ -51,14 +59,21 @@ class Learner:
         """A view of new examples as training would show them, not yet normalised."""
         if self.spec.augment == "none":
             return x
-        return crop_flip(x, draw_crops(len(x), x.shape, self.generators["augmentation"]).to(x.device))
+        return crop_flip(x, draw_views(len(x), x.shape, self.generators["augmentation"]).to(x.device))
 
     def remember(self, examples: Examples) -> None:
         """Let examples pass through the buffer, and store beside those that stay what the method wants there. Under a
         frozen replay view each is stored as one augmented view.
         """
         x = self.view(examples.x) if self.spec.get("replay_view") == "frozen" else examples.x
-        changes = self.buffer.add(x, examples.y, self.generators["reservoir"], self.features)
+        changes = self.buffer.add(
+            x,
+            examples.y,
+            self.generators["reservoir"],
+            self.features,
+            self.gradients,
+            self.exam.others(len(examples)),
+        )
         slots, rows = changes.arrived()
         if len(slots):
             # The examples may lie elsewhere than the labels and the buffer.
@@ -79,9 +94,31 @@ class Learner:
         with self.precision(), self.generators.dropout_at("asked"):
             return features(self.model, x, self.views.normalised, head=self.head)
 
-    def frozen_copy(self) -> nn.Module:
-        """The network as it is now, in eval mode, never to be trained: to compare with later."""
-        return copy.deepcopy(self.model).eval().requires_grad_(False)
+    def gradients(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        """Of stored images: what the network answers less their labels, and their features. The outer product of both
+        is the gradient of an image's loss in the last layer.
+        """
+        # In doubles: of an image that is known well, an error of 1e-8 still tells something.
+        answers = self.logits(x).double().softmax(dim=1)
+        return answers - nn.functional.one_hot(y, answers.shape[1]), self.features(x)
+
+    def frozen_copy(self, before: nn.Module | None = None) -> nn.Module:
+        """The network as it is now, in eval mode, never to be trained: to compare with later. An earlier copy is
+        brought up to date, where it lies.
+        """
+        if before is None:
+            return copy.deepcopy(self.model).eval().requires_grad_(False)
+        before.load_state_dict(self.model.state_dict())
+        return before
+
+    def align_head(self, new: Tensor, old: Tensor, share: float) -> None:
+        """Bring the head's weights of new classes to the mean length of the old ones', all the way at share 1."""
+        if share == 0 or not bool(new.any() and old.any()):
+            return
+        with torch.no_grad():
+            weight = find_head(self.model, self.head).weight
+            length = weight.norm(dim=1)
+            weight[new] *= (length[old].mean() / length[new].mean()) ** share
 
     def accuracy(self, examples: Examples) -> float:
         if len(examples) == 0:
@@ -95,14 +132,33 @@ class Learner:
         All but the placebo draw from a generator of that epoch's own: what a probe finds does not depend on which
         probes there were before it.
         """
-        count = min(self.spec.probe_size, len(self.buffer))
+        count = min(self.spec.probe_size, len(self.asked))
         if self.spec.probe_mode == "placebo":
-            self.buffer.draw(1, count, self.generators["replay"])
+            self.buffer.draw(1, min(count, len(self.buffer)), self.generators["replay"])
             return Recall(100.0, {})
-        chosen = self.buffer.draw(1, count, self.generators.at(f"probe/{task}/{epoch}"))[0]
-        x = self.buffer.x[chosen]
-        found = self.logits(x, train_mode=True) if self.spec.probe_mode == "train" else self.method.predict(x)
-        return score(found, self.buffer.y[chosen], self.buffer.classes())
+        return self.ask(f"probe/{task}/{epoch}", count, train_mode=self.spec.probe_mode == "train")
+
+    @property
+    def asked(self) -> Buffer:
+        """What a probe asks of: the exam, where there is one; else the examples that are also replayed."""
+        return self.exam.kept if len(self.exam) else self.buffer
+
+    def ask(self, moment: str, count: int = MOST_ASKED, *, train_mode: bool = False) -> Recall:
+        """What is recalled of so many examples of the memory, with the choice restricted to the classes in it. They are
+        drawn by a generator of this moment's own.
+        """
+        asked = self.asked
+        chosen = asked.draw(1, min(count, len(asked)), self.generators.at(moment))[0]
+        x = asked.x[chosen]
+        found = self.logits(x, train_mode=True) if train_mode else self.method.predict(x)
+        return score(found, asked.y[chosen], self.classes_kept())
+
+    def classes_kept(self) -> Tensor:
+        """The classes of which the memory has examples, ascending."""
+        if len(self.exam) == 0:
+            return self.buffer.classes()
+        present: Tensor = torch.cat([self.buffer.classes(), self.exam.kept.classes()]).unique()
+        return present
 
     def record_probe(self, task: int, epoch: int, recall: Recall, passed: bool, next_epoch: int | None) -> None:
         found = {"task": task, "epoch": epoch, "recall": recall.overall, "passed": passed, "next_epoch": next_epoch}

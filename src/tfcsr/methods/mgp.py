@@ -44,7 +44,7 @@ class MasteryGatedProgression(ExperienceReplay):
         return int(self.spec.max_epochs)
 
     def replays(self, task: "Task", epoch: int) -> bool:
-        return task.number > 1
+        return task.number > 1 and super().replays(task, epoch)
 
     def end_epoch(self, task: "Task", epoch: int) -> bool:
         gate = task.held_out if self.spec.gate_data == "held-out" else task.test

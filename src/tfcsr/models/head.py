@@ -23,7 +23,10 @@ class Features(nn.Identity):
         return x.float().flatten(1)
 
 
-def find_head(model: nn.Module) -> nn.Linear:
+def find_head(model: nn.Module, name: str | None = None) -> nn.Linear:
+    """The linear layer of this name; without one, the last there is."""
+    if name is not None:
+        return named_head(model, name)
     linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if not linear:
         raise SpecError("the model has no linear layer at its end: there are no features to read")
@@ -87,8 +90,7 @@ def features(
     def keep(module: nn.Module, inputs: tuple[Any, ...]) -> None:
         found.append(inputs[0].float().flatten(1))
 
-    layer = find_head(model) if head is None else named_head(model, head)
-    handle = layer.register_forward_pre_hook(keep)
+    handle = find_head(model, head).register_forward_pre_hook(keep)
     try:
         with mode(model, False), torch.no_grad():
             for part in in_parts(x):

@@ -1,7 +1,7 @@
 """The Active Recall Probe: asking a model what it still recalls of its buffer."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +15,14 @@ class Recall:
 
     overall: float
     per_class: dict[int, float]
+    asked: dict[int, int] = field(default_factory=dict)  # how many examples of each class
+
+    def of(self, labels: Iterable[int]) -> float | None:
+        """The recall of these classes together; None where nothing was asked of them."""
+        asked = {label: self.asked[label] for label in labels if label in self.asked}
+        if not asked:
+            return None
+        return sum(self.per_class[label] * n for label, n in asked.items()) / sum(asked.values())
 
 
 def probe(
@@ -38,5 +46,6 @@ def score(found: Tensor, y: Tensor, classes: Tensor) -> Recall:
     chosen = classes[found[:, classes].argmax(dim=1)]
     asked = torch.bincount(y, minlength=found.shape[1]).tolist()
     right = torch.bincount(y[chosen == y], minlength=found.shape[1]).tolist()
-    per_class = {label: 100 * right[label] / n for label, n in enumerate(asked) if n}
-    return Recall(100 * sum(right) / len(y), per_class)
+    counts = {label: n for label, n in enumerate(asked) if n}
+    per_class = {label: 100 * right[label] / n for label, n in counts.items()}
+    return Recall(100 * sum(right) / len(y), per_class, counts)

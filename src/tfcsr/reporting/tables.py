@@ -45,7 +45,7 @@ def comparison_table(comparison: Comparison) -> Table:
         "n",
         "accuracy %",
         Text(f"vs {printable(comparison.baseline)}"),
-        "forgetting",
+        "forgot",
         "replays",
         "checks",
         "s",

@@ -18,6 +18,7 @@ from tfcsr.methods import METHODS
 from tfcsr.methods.learner import Learner
 from tfcsr.models import MODELS
 from tfcsr.models.head import grow, named_head
+from tfcsr.recall.exam import Exam
 from tfcsr.spec import RunSpec
 from tfcsr.training.batches import plan_epoch
 from tfcsr.training.events import Events
@@ -64,6 +65,7 @@ class Loop:
             model=self.model,
             views=views,
             buffer=_buffer(spec, shape, dtype, classes, device),
+            exam=Exam(exam_capacity(spec), shape, device, share=spec.get("exam_share", 0.0), dtype=dtype),
             generators=Generators(spec.seed, device),
             emit=self.events.emit,
             classes=classes,
@@ -78,6 +80,7 @@ class Loop:
         self.optimizer_steps = 0
         self.samples_seen = 0
         self.replay_batches = 0
+        self.replayed = 0
         self.seconds = 0.0
 
     def use(self, spec: RunSpec) -> None:
@@ -149,6 +152,7 @@ class Loop:
         started = time.perf_counter()
         if self.epoch == 0:
             self.events.emit("task_started", task=task.number, classes=list(task.classes))
+            self.learner.exam.take(task.train, self.learner.generators.at(f"exam/{task.number}"))
             self.method.begin_task(task)
             data.release()
         self.steps.begin_task(data)
@@ -171,7 +175,8 @@ class Loop:
     def _train_epoch(self, task: Task, examples: int) -> Iterator[None]:
         mix = self.method.mix(task, self.epoch)
         epochs = self.method.epochs()
-        plan = plan_epoch(self.learner, examples, mix, lambda steps: rates(self.spec, self.epoch, epochs, steps))
+        rows = self.learner.exam.others(examples)
+        plan = plan_epoch(self.learner, examples, mix, lambda steps: rates(self.spec, self.epoch, epochs, steps), rows)
         steps = sum(map(len, plan))
         losses = torch.empty(steps, device=self.learner.device)
         taken = 0
@@ -186,6 +191,7 @@ class Loop:
         self.optimizer_steps += steps
         self.samples_seen += sum(batches.samples for batches in plan)
         self.replay_batches += steps if mix.replay else 0
+        self.replayed += sum(batches.replay.numel() for batches in plan)
         self.events.emit(
             "epoch_finished",
             task=task.number,
@@ -216,12 +222,14 @@ class Loop:
         "optimizer_steps",
         "samples_seen",
         "replay_batches",
+        "replayed",
         "seconds",
     )
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that changes during training, as it is between two epochs."""
-        return {
+        exam = {"exam": self.learner.exam.state_dict()} if self.learner.exam.capacity else {}
+        return exam | {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "buffer": self.learner.buffer.state_dict(),
@@ -235,11 +243,13 @@ class Loop:
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
         self.learner.buffer.load_state_dict(state["buffer"])
+        if self.learner.exam.capacity:
+            self.learner.exam.load_state_dict(state["exam"])
         self.learner.generators.load_state_dict(state["generators"])
         self.method.load_state_dict(state["method"])
         self.learner.probes = list(state["probes"])
         for name in self._PROGRESS:
-            value = state["progress"][name]
+            value = state["progress"].get(name, 0) if name == "replayed" else state["progress"][name]  # since 0.4.0
             setattr(self, name, list(value) if isinstance(value, list) else value)
 
     def weights_sha256(self) -> str:
@@ -276,4 +286,11 @@ def _buffer(spec: RunSpec, shape: tuple[int, ...], dtype: torch.dtype, classes: 
         return Buffer(0, shape, device=device, dtype=dtype)
     policy = POLICIES.get(spec.policy)(**spec.options_of(POLICIES, spec.policy))
     beside = METHODS.get(spec.method).fields(classes)
-    return Buffer(spec.buffer_capacity, shape, policy, device, dtype=dtype, beside=beside)
+    capacity = spec.buffer_capacity - exam_capacity(spec)
+    return Buffer(capacity, shape, policy, device, dtype=dtype, beside=beside)
+
+
+def exam_capacity(spec: RunSpec) -> int:
+    """How many of the examples that a method may keep are its exam."""
+    share = spec.get("exam_share", 0.0)
+    return max(1, int(spec.buffer_capacity * share)) if share else 0

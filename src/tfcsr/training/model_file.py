@@ -45,6 +45,7 @@ def write_model(path: Path, loop: Loop, spec: dict[str, Any], labels: Sequence[H
     if beside:
         more |= {
             "buffer": loop.learner.buffer.state_dict(),
+            "exam": loop.learner.exam.state_dict() if loop.learner.exam.capacity else None,
             "method": loop.method.state_dict(),
             "tasks": len(loop.epochs_per_task),
         }

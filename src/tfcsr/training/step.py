@@ -38,31 +38,36 @@ class Step:
         self.learner = learner
         self.method = method
         self.optimizer = optimizer
-        self.compose: Callable[..., tuple[Tensor, Tensor]] = compose
-        self.forward: Callable[[nn.Module, Tensor], Tensor] = _call
+        self.compiled = False
 
     def compile(self, data: Examples) -> None:
         """Through torch's compiler where it is installed, by functions that all runs of a process share, whatever the
         size of their buffers and tasks.
         """
-        if _has_compiler():
-            self.compose, self.forward = _compiled(compose), _compiled(_call)
+        self.compiled = _has_compiler()
+        if self.compiled:
             for tensor in (data.x, data.y, self.learner.buffer.x, self.learner.buffer.y):
                 torch._dynamo.maybe_mark_dynamic(tensor, 0)
 
-    def __call__(self, data: Examples, positions: Batches) -> Tensor:
-        """One step on the batch at these positions, a single row; its loss."""
+    def __call__(self, data: Examples, positions: Batches, *, often: bool = True) -> Tensor:
+        """One step on the batch at these positions, a single row; its loss. A shape of batch that does not come often,
+        an epoch's odd last, is not worth compiling.
+        """
         buffer, views = self.learner.buffer, self.learner.views
+        composed: Callable[..., tuple[Tensor, Tensor]] = compose
+        self.learner.forward = _call
+        if self.compiled and often:
+            composed, self.learner.forward = _compiled(compose), _compiled(_call)
         row = [None if t is None else t[0] for t in positions.positions()]
         with self._drawing():
-            x, y = self.compose(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, *row, views.transform)
+            x, y = composed(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, *row, views.transform)
         new, replay = positions.shape
         stored = buffer.stored(positions.replay[0]) if replay else {}
         if positions.rates is not None:
             set_rate(self.optimizer, positions.rates[0])
         self.optimizer.zero_grad()
         with self.learner.precision():
-            loss = self.method.loss(Batch(x, y, new, stored), self.forward(self.learner.model, x))
+            loss = self.method.loss(Batch(x, y, new, stored), self.learner.forward(self.learner.model, x))
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             what = f"a tensor of {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
             raise SpecError(f"the loss of {self.learner.spec.method} is {what}: it must be one number, as a tensor")
@@ -121,6 +126,7 @@ class Program:
     rows: Batches
     losses: Tensor
     counter: Tensor
+    often: bool
     replay: Callable[[], None] | None = None
     warm: int = field(default=0)
 
@@ -200,8 +206,8 @@ class CapturedSteps:
 
     def _program(self, batches: Batches) -> Program:
         device = batches.new.device
-        rows = batches.each(torch.zeros_like)
-        return Program(rows, torch.zeros(len(batches), device=device), torch.zeros(1, dtype=torch.int64, device=device))
+        losses, counter = torch.zeros(len(batches), device=device), torch.zeros(1, dtype=torch.int64, device=device)
+        return Program(batches.each(torch.zeros_like), losses, counter, often=len(batches) > 1)
 
     def _record(self, program: Program) -> Callable[[], None] | None:
         before, attributes = self._signature(), dict(vars(self.step.method))
@@ -221,7 +227,8 @@ class CapturedSteps:
         return own, [module.training for module in model.modules()], [p.requires_grad for p in model.parameters()]
 
     def _one(self, program: Program) -> None:
-        loss = self.step(self.data, program.rows.each(lambda t: t.index_select(0, program.counter)))
+        row = program.rows.each(lambda t: t.index_select(0, program.counter))
+        loss = self.step(self.data, row, often=program.often)
         program.losses.index_copy_(0, program.counter, loss.reshape(1))
         program.counter.add_(1)
 

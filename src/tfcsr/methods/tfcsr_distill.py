@@ -1,0 +1,94 @@
+"""TFC-SR with distillation: new classes compete among themselves, old ones are held by the network before the task."""
+
+from typing import TYPE_CHECKING, ClassVar
+
+from tfcsr.late import torch
+from tfcsr.methods import METHODS
+from tfcsr.methods.base import Batch
+from tfcsr.methods.tfcsr import TaskFocusedConsolidation
+from tfcsr.options import Option
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from tfcsr.data.tasks import Task
+    from tfcsr.methods.learner import Learner
+
+# Far below any logit: no probability is left for it, and no infinity that a difference would turn into no number.
+NEVER = -1e4
+OWN = "new examples compete with the classes of their `own` task, or with `all` seen"
+SCALING = "`root`: the weight grows with the root of old classes / new classes; or `none`"
+ALIGN = "how far, from 0 to 1, the weights of new classes in the head are brought to the length of the old ones'"
+
+
+@METHODS.add("tfcsr-distill")
+class DistilledConsolidation(TaskFocusedConsolidation):
+    """CE(new examples, over their own task's classes) + CE(replayed, over all seen) + w √(old / new classes) T² KL.
+
+    The first two as in ER-ACE (Caccia et al. 2022); the last from the network before the task to this one, over old
+    classes, on all images of the batch, as in LwF (Li & Hoiem 2016), its weight growing as in LUCIR (Hou et al. 2019).
+    At the end of a task the head is aligned (Zhao et al. 2020). In the first task there is nothing to recall.
+    """
+
+    options: ClassVar = (
+        *TaskFocusedConsolidation.options,
+        Option("distill_weight", float, 0.5, "weight of the distance to the network before the task", low=0, high=1e6),
+        Option("distill_scaling", str, "root", SCALING, choices=("root", "none")),
+        Option("temperature", float, 4.0, "at which the two networks are compared", low=0.01, high=1e3),
+        Option("new_classes", str, "own", OWN, choices=("own", "all")),
+        Option("align", float, 0.5, ALIGN, low=0, high=1),
+    )
+    # The gap grows whatever is recalled: what was found, docs/beyond says.
+    defaults: ClassVar = {
+        "policy": "class-balanced",
+        "replay_epochs": "due",
+        "mastery_threshold": 0.0,
+        "optimizer": "adamw",
+        "lr": 7e-4,
+        "weight_decay": 0.1,
+        "lr_schedule": "cosine",
+        "warmup_epochs": 1.0,
+    }
+    style = ("#CC79A7", "-")
+
+    def __init__(self, learner: "Learner") -> None:
+        super().__init__(learner)
+        self.old: nn.Module | None = None
+        # As tensors that are changed in place: a recorded step goes on reading them.
+        none = torch.zeros(learner.classes, dtype=torch.bool, device=learner.device)
+        self.known, self.past, self.arriving = none, none.clone(), none.clone()
+
+    def begin_task(self, task: "Task") -> None:
+        super().begin_task(task)
+        self.past.copy_(self.known)
+        self.arriving.zero_()
+        self.arriving[list(task.classes)] = True
+        self.known |= self.arriving
+        if task.number > 1 and self.spec.distill_weight:
+            self.old = self.learner.frozen_copy(self.old)
+
+    def replays(self, task: "Task", epoch: int) -> bool:
+        return task.number > 1 and super().replays(task, epoch)
+
+    def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
+        cross_entropy, logits = torch.nn.functional.cross_entropy, logits.float()
+        among = self.arriving if self.spec.new_classes == "own" else self.known
+        loss = cross_entropy(logits[: batch.new].masked_fill(~among, NEVER), batch.y[: batch.new])
+        if batch.replayed:
+            loss = loss + cross_entropy(logits[batch.new :].masked_fill(~self.known, NEVER), batch.y[batch.new :])
+        if self.old is not None:
+            with torch.no_grad():
+                before = self.learner.forward(self.old, batch.x).float()
+            scale = (self.past.sum() / self.arriving.sum()).sqrt() if self.spec.distill_scaling == "root" else 1
+            loss = loss + self.spec.distill_weight * scale * self._distance(before, logits)
+        return loss
+
+    def _distance(self, before: "Tensor", now: "Tensor") -> "Tensor":
+        F, T = torch.nn.functional, self.spec.temperature
+        said, says = (F.log_softmax(x.masked_fill(~self.past, NEVER) / T, dim=1) for x in (before, now))
+        distance: Tensor = T * T * F.kl_div(says, said, reduction="batchmean", log_target=True)
+        return distance
+
+    def end_task(self, task: "Task") -> None:
+        super().end_task(task)
+        self.learner.align_head(self.arriving & ~self.past, self.past, self.spec.align)

@@ -1,0 +1,91 @@
+"""What is due when: a schedule kept for the memory as a whole, or for each class. No clock, no I/O, no torch."""
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from tfcsr.errors import SpecError
+from tfcsr.recall.schedule import Schedule, ScheduleState
+
+if TYPE_CHECKING:
+    from tfcsr.recall.probe import Recall
+
+
+class Agenda:
+    """The memory as a whole begins anew with each task, as in the paper. A class is on the agenda from the first task
+    after its own on, and its time goes on from task to task.
+
+    A schedule that goes by retention is fed with what is left of the recall there was when the task began.
+    """
+
+    def __init__(self, schedule: Schedule, *, by_class: bool = False) -> None:
+        self.schedule = schedule
+        self.by_class = by_class
+        self.memory = schedule.start()
+        self.classes: dict[int, ScheduleState] = {}
+        self.epochs = 0  # of all tasks
+        self._whole: dict[int, tuple[float, int]] = {}  # of each class: its recall, and of how many examples
+
+    def begin_task(self, old: Iterable[int], recall: "Recall | None" = None) -> None:
+        """With the classes of earlier tasks and, for a schedule that goes by retention, what is recalled of them."""
+        self.memory = self.schedule.start()
+        known = list(old)
+        for label in known if self.by_class else ():
+            self.classes.setdefault(label, self.schedule.start(self.epochs))
+        asked = {} if recall is None else {label: recall.asked[label] for label in known if label in recall.asked}
+        self._whole = {} if recall is None else {label: (recall.per_class[label], n) for label, n in asked.items()}
+
+    def due(self, epoch: int) -> list[int] | None:
+        """The classes that are due in this epoch of the task, from 1; None: the memory as a whole."""
+        if not self.by_class:
+            return None if epoch == self.memory.next_epoch else []
+        return [label for label, state in self.classes.items() if state.next_epoch <= self.epochs + 1]
+
+    def end_epoch(self) -> None:
+        self.epochs += 1
+
+    def review(self, due: list[int] | None, epoch: int, recall: "Recall | None") -> tuple[bool, int]:
+        """After an epoch, with what is due in it and what was recalled; None: as if all had passed. Whether all has
+        passed, and the epoch of this task in which something is due again.
+        """
+        if due is None:
+            self.memory, passed = self.schedule.review(self.memory, self._answer(recall, list(self._whole), True))
+            return passed, self.memory.next_epoch
+        answers = []
+        for label in due:
+            # Asked late, it counts from now on.
+            state = dataclasses.replace(self.classes[label], next_epoch=self.epochs + 1)
+            self.classes[label], passed = self.schedule.review(state, self._answer(recall, [label], False))
+            answers.append(passed)
+        return all(answers), min(state.next_epoch for state in self.classes.values()) - self.epochs - 1 + epoch
+
+    def _answer(self, recall: "Recall | None", labels: list[int], memory: bool) -> float:
+        """Recall or retention of these classes; where nothing was asked of them, of the memory as a whole."""
+        if recall is None:
+            return 100.0
+        if not self.schedule.relative:
+            own = None if memory else recall.of(labels)
+            return recall.overall if own is None else own
+        labels = [label for label in labels if label in self._whole and label in recall.asked] or list(self._whole)
+        now, before = recall.of(labels), [self._whole[label] for label in labels]
+        whole = sum(value * n for value, n in before) / max(1, sum(n for _, n in before))
+        return 100.0 if now is None or whole == 0 else min(100.0, 100 * now / whole)
+
+    def to_dict(self) -> dict[str, Any]:
+        more = {
+            "epochs": self.epochs,
+            "classes": {str(label): state.to_dict() for label, state in self.classes.items()},
+            "whole": {str(label): list(found) for label, found in self._whole.items()},
+        }
+        return self.memory.to_dict() | more
+
+    def load(self, values: Mapping[str, Any]) -> None:
+        """Take back what `to_dict` gave. A ValueError says what is none of it."""
+        try:
+            self.memory = self.schedule.read(values)
+            kept = values.get("classes", {})  # since 0.4.0
+            self.classes = {int(label): self.schedule.read(state) for label, state in kept.items()}
+        except SpecError as error:
+            raise ValueError(str(error)) from None
+        self.epochs = int(values.get("epochs", 0))
+        self._whole = {int(label): (float(value), int(n)) for label, (value, n) in values.get("whole", {}).items()}
