@@ -439,7 +439,8 @@ def _compare(options: dict[str, Any]) -> None:
 
 def _reproduce(options: dict[str, Any]) -> None:
     from tfcsr.experiments.stop import stopped_by_signals
-    from tfcsr.paper.reproduction import open_study, run_missing
+    from tfcsr.experiments.study import run_missing
+    from tfcsr.paper.reproduction import open_study
     from tfcsr.reporting.progress import ComparisonDisplay
     from tfcsr.reporting.reproduction import outcome_lines, plan_lines, write_pages
 

@@ -18,8 +18,9 @@ from tfcsr.cli import main
 from tfcsr.data.views import Views
 from tfcsr.errors import OutputError, TfcsrError
 from tfcsr.experiments.stop import Interrupted, Stop
+from tfcsr.experiments.study import run_missing
 from tfcsr.methods import METHODS
-from tfcsr.paper.reproduction import open_study, run_missing
+from tfcsr.paper.reproduction import open_study
 from tfcsr.spec import LearnerSpec
 from tfcsr.training.model_file import read_model
 

@@ -31,11 +31,12 @@ from tfcsr.errors import TfcsrError
 from tfcsr.experiments.folder import RunFolder, list_runs
 from tfcsr.experiments.origin import Origins
 from tfcsr.experiments.reading import Results
+from tfcsr.experiments.record import Record, Records
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import _restore, run
 from tfcsr.files import read_json
+from tfcsr.paper.dense import dense
 from tfcsr.paper.published import ARMS
-from tfcsr.paper.record import Record, Records, dense
 from tfcsr.paper.reproduction import open_study
 from tfcsr.reporting.reproduction import page_text
 from tfcsr.reporting.tables import run_summary, run_table

@@ -3,14 +3,14 @@
 import pytest
 
 from tfcsr.errors import SpecError
+from tfcsr.experiments.record import Records, question
 from tfcsr.paper import published as paper
 from tfcsr.paper.published import ARMS, GRIDS, PUBLISHED, SUMMARY, TARGETS
-from tfcsr.paper.record import Records, question
-from tfcsr.paper.reproduction import Study, arms_of, chosen
+from tfcsr.paper.reproduction import Reproduction, arms_of, chosen
 
 
 def plan(*targets, seeds=(0,), data=None):
-    return Study(targets, seeds, data, Records()).plan()
+    return Reproduction(targets, seeds, data, Records()).plan()
 
 
 def test_every_target_of_the_paper_is_there():

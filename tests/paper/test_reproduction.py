@@ -10,15 +10,18 @@ from scipy import stats
 
 from tests.conftest import make_spec
 from tfcsr.errors import OutputError, SpecError
+from tfcsr.experiments import expected
+from tfcsr.experiments.record import Record, Records, question
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import run
 from tfcsr.experiments.statistics import fit_probability, prediction_interval
 from tfcsr.experiments.stop import Interrupted, Stop
-from tfcsr.paper import expected, reproduction
+from tfcsr.experiments.study import run_missing
+from tfcsr.paper import reproduction
 from tfcsr.paper.audit import audit, two_protocols
+from tfcsr.paper.dense import dense
 from tfcsr.paper.published import ARMS, PUBLISHED, TARGETS
-from tfcsr.paper.record import Record, Records, dense, question
-from tfcsr.paper.reproduction import Choice, Study, open_study, run_missing, verdict
+from tfcsr.paper.reproduction import Choice, Reproduction, open_study, verdict
 from tfcsr.spec import RunSpec
 
 
@@ -179,8 +182,8 @@ def invented(arm: str, seed: int, final: float, **fields) -> Record:
     return Record(**record | values | rest | probed | fields)
 
 
-def study_of(*records: Record, seeds: int = 5) -> Study:
-    return Study(["all"], range(seeds), None, Records(list(records)))
+def study_of(*records: Record, seeds: int = 5) -> Reproduction:
+    return Reproduction(["all"], range(seeds), None, Records(list(records)))
 
 
 def test_a_published_value_changed_by_hand_changes_its_verdict(monkeypatch):

@@ -87,11 +87,13 @@ class Training(Loop):
 
     def _ask_memory(self, task: Task) -> None:
         """What the memory alone says of each class: beside the test data, to see how far it can be believed."""
-        if len(self.learner.asked) == 0:
+        if not self.learner.has_buffer:
             return
-        recall = self.learner.ask(f"recall/{task.number}")
-        asked = [recall.asked.get(label, 0) for label in range(self.learner.classes)]
-        right = [round(recall.per_class[label] * n / 100) if n else 0 for label, n in enumerate(asked)]
+        asked, right = [0] * self.learner.classes, [0] * self.learner.classes
+        if len(self.learner.asked):
+            recall = self.learner.ask(f"recall/{task.number}")
+            for label, count in recall.asked.items():
+                asked[label], right[label] = count, round(recall.per_class[label] * count / 100)
         self.recall_asked.append(array("q", asked))
         self.recall_right.append(array("q", right))
 
@@ -158,8 +160,9 @@ class Training(Loop):
         self.accuracy_matrix = [array("d", row) for row in state["accuracy_matrix"].tolist()]
         self.class_accuracy = [array("d", row) for row in state["class_accuracy"].tolist()]
         for name in ("recall_asked", "recall_right"):
-            rows = state[name].tolist() if name in state else []  # since 0.4.0
-            setattr(self, name, [array("q", row) for row in rows])
+            # Since 0.4.0. Before, nobody asked.
+            unknown = [[0] * self.learner.classes] * (self.task_number - 1 if self.learner.has_buffer else 0)
+            setattr(self, name, [array("q", row) for row in (state[name].tolist() if name in state else unknown)])
         done = self.task_number - 1
         tasks = len(self.tasks)
         if not (0 <= done < tasks and len(self.epochs_per_task) == done and self.epoch > 0):

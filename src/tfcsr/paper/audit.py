@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from tfcsr.experiments.record import Record
 from tfcsr.experiments.statistics import Estimate, estimate, fit_probability, optional_estimate, paired_difference
 from tfcsr.paper.published import ARMS, BOTH_PROTOCOLS, GRIDS, PUBLISHED
-from tfcsr.paper.record import Record
-from tfcsr.paper.reproduction import Study
+from tfcsr.paper.reproduction import Reproduction
 
 BENCHMARKS = {"mnist": "Split MNIST", "cifar": "Split CIFAR-100"}
 # Below that probability a published run is said not to fit: the rule of the verdicts, as a number.
@@ -25,7 +25,7 @@ class Finding:
     rows: Sequence[tuple[str, ...]]
 
 
-def audit(study: Study) -> list[Finding]:
+def audit(study: Reproduction) -> list[Finding]:
     return [
         same_run(study),
         probe_modes(study),
@@ -54,7 +54,7 @@ def _difference(runs: dict[int, Record], baseline: dict[int, Record]) -> Estimat
     )
 
 
-def same_run(study: Study) -> Finding:
+def same_run(study: Reproduction) -> Finding:
     rows, equal, asked = [], 0, 0
     for name, benchmark in BENCHMARKS.items():
         arm = f"{name}/tfcsr" if name == "mnist" else "cifar/tfcsr-1000/augmented"
@@ -77,7 +77,7 @@ def same_run(study: Study) -> Finding:
     return Finding("Is TFC-SR another training run than ER?", said if asked else [], header, rows)
 
 
-def probe_modes(study: Study) -> Finding:
+def probe_modes(study: Reproduction) -> Finding:
     rows, said = [], []
     without_effect: set[str] = set()
     for name, benchmark in BENCHMARKS.items():
@@ -114,7 +114,7 @@ def _beside(one: Record, other: Record | None) -> bool:
     return other is not None and one.same_machine(other)
 
 
-def left_over_loader(study: Study) -> Finding:
+def left_over_loader(study: Reproduction) -> Finding:
     published = PUBLISHED["mnist/er"]
     rows = []
     for label, arm in (("the last task's in every task", "mnist/er-stale"), ("the right ones", "mnist/er")):
@@ -147,7 +147,7 @@ def _curve_means(runs: dict[int, Record]) -> list[float]:
     return [fmean(record.accuracy_after_task) for record in runs.values()]
 
 
-def two_protocols(study: Study) -> Finding:
+def two_protocols(study: Reproduction) -> Finding:
     rows = []
     fitting: dict[str, list[str]] = {name: [] for name in FITS}
     for name in BOTH_PROTOCOLS:
@@ -197,7 +197,7 @@ def two_protocols(study: Study) -> Finding:
     return Finding("Split CIFAR-100: with or without augmentation?", said, header, rows)
 
 
-def _fit(study: Study, published: float, values: list[float]) -> float | None:
+def _fit(study: Reproduction, published: float, values: list[float]) -> float | None:
     return fit_probability(published, values) if study.data is None else None
 
 
@@ -216,7 +216,7 @@ def _fits(likely: dict[str, float | None]) -> str:
     return "both" if len(fitting) == len(found) else fitting[0]
 
 
-def choices(study: Study) -> Finding:
+def choices(study: Reproduction) -> Finding:
     rows, said = [], []
     for choice in study.choices(GRIDS):
         grid = choice.grid
@@ -235,7 +235,7 @@ def choices(study: Study) -> Finding:
     return Finding("What was choosing λ on the test set worth?", said, header, rows)
 
 
-def gates(study: Study) -> Finding:
+def gates(study: Reproduction) -> Finding:
     rows, said = [], []
     arms = (("test set, the paper's", "cifar/mgp/augmented"), ("held-out data", "cifar/mgp/held-out"))
     known = PUBLISHED["cifar/mgp"]

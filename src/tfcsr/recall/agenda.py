@@ -66,7 +66,8 @@ class Agenda:
         if not self.schedule.relative:
             own = None if memory else recall.of(labels)
             return recall.overall if own is None else own
-        labels = [label for label in labels if label in self._whole and label in recall.asked] or list(self._whole)
+        compared = [label for label in self._whole if label in recall.asked]
+        labels = [label for label in labels if label in compared] or compared
         now, before = recall.of(labels), [self._whole[label] for label in labels]
         whole = sum(value * n for value, n in before) / max(1, sum(n for _, n in before))
         return 100.0 if now is None or whole == 0 else min(100.0, 100 * now / whole)
@@ -83,9 +84,13 @@ class Agenda:
         """Take back what `to_dict` gave. A ValueError says what is none of it."""
         try:
             self.memory = self.schedule.read(values)
-            kept = values.get("classes", {})  # since 0.4.0
+            kept = values.get("classes", {})  # this and the rest since 0.4.0
             self.classes = {int(label): self.schedule.read(state) for label, state in kept.items()}
-        except SpecError as error:
+            self.epochs = values.get("epochs", 0)
+            self.schedule.start(self.epochs)  # which refuses what is no number of epochs
+            whole = values.get("whole", {}).items()
+            self._whole = {int(label): (float(value), int(n)) for label, (value, n) in whole}
+        except (SpecError, AttributeError, TypeError, OverflowError) as error:
             raise ValueError(str(error)) from None
-        self.epochs = int(values.get("epochs", 0))
-        self._whole = {int(label): (float(value), int(n)) for label, (value, n) in values.get("whole", {}).items()}
+        if not all(0 <= value <= 100 and n > 0 for value, n in self._whole.values()):
+            raise ValueError("a recall outside 0..100 percent, or of no examples")

@@ -9,13 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tfcsr.errors import printable
+from tfcsr.experiments.expected import expected_seconds
+from tfcsr.experiments.record import Record
 from tfcsr.experiments.statistics import Estimate, optional_estimate
 from tfcsr.files import write_bytes
 from tfcsr.paper.audit import Finding, audit, spread
-from tfcsr.paper.expected import expected_seconds
 from tfcsr.paper.published import METHODS, PUBLISHED, SUMMARY, TARGETS, Target
-from tfcsr.paper.record import Record
-from tfcsr.paper.reproduction import Curve, Line, Study, arms_of, verdict
+from tfcsr.paper.reproduction import Curve, Line, Reproduction, arms_of, verdict
 from tfcsr.reporting.figures import MARKS, STYLE, save
 from tfcsr.reporting.progress import clock
 from tfcsr.reporting.styles import style
@@ -40,7 +40,7 @@ QUANTITIES = {
 }
 
 
-def write_pages(study: Study, out: Path) -> list[Path]:
+def write_pages(study: Reproduction, out: Path) -> list[Path]:
     """Every figure as PNG and SVG, the page, and the results they follow from; of the targets asked for and of all
     others that have any run.
     """
@@ -58,12 +58,12 @@ def write_pages(study: Study, out: Path) -> list[Path]:
     return [*written, page]
 
 
-def _any_run(study: Study, name: str) -> bool:
+def _any_run(study: Reproduction, name: str) -> bool:
     own = set(arms_of([name])) - (set(arms_of(TARGETS)) if name == "audit" else set())
     return any(study.of(arm) for arm in own)
 
 
-def draw(study: Study, target: Target) -> Figure | None:
+def draw(study: Reproduction, target: Target) -> Figure | None:
     if target.kind not in ("curves", "capacity"):
         return None
     figure = Figure(figsize=(6.4, 4.4), layout="constrained")
@@ -188,7 +188,7 @@ def line_cells(line: Line) -> tuple[str, ...]:
 LINE_HEADER = ("", "quantity", "published", "our mean", "s", "95 % interval", "n", "verdict")
 
 
-def target_lines(study: Study, name: str) -> list[str]:
+def target_lines(study: Reproduction, name: str) -> list[str]:
     """One target's part of the page, without its heading."""
     target = TARGETS[name]
     if target.kind == "choices":
@@ -202,7 +202,7 @@ def target_lines(study: Study, name: str) -> list[str]:
     return lines
 
 
-def choice_lines(study: Study, target: Target) -> list[str]:
+def choice_lines(study: Reproduction, target: Target) -> list[str]:
     rows = []
     for choice in study.choices(target.grids):
         grid = choice.grid
@@ -226,7 +226,7 @@ def choice_lines(study: Study, target: Target) -> list[str]:
     ]
 
 
-def page_text(study: Study, shown: Sequence[str]) -> str:
+def page_text(study: Reproduction, shown: Sequence[str]) -> str:
     lines = ["# The paper, again", ""]
     lines += ["Made by `tfcsr reproduce`; every number below follows from `results.json` beside this page."]
     if study.data is not None:
@@ -260,7 +260,7 @@ def finding_lines(number: int, finding: Finding) -> list[str]:
     return [*lines, *(f"- {sentence}" for sentence in finding.said), "", *markdown_table(finding.header, finding.rows)]
 
 
-def session_lines(study: Study) -> list[str]:
+def session_lines(study: Reproduction) -> list[str]:
     machines = []
     for session in study.records.sessions:
         machine = session["machine"]
@@ -272,7 +272,7 @@ def session_lines(study: Study) -> list[str]:
     return [*lines, *cost_lines(study)]
 
 
-def cost_lines(study: Study) -> list[str]:
+def cost_lines(study: Reproduction) -> list[str]:
     """Device time of a seed: all sessions on a kind of card, by the runs they finished."""
     by_gpu: dict[str, list[tuple[int, float]]] = {}
     for session in study.records.sessions:
@@ -281,7 +281,7 @@ def cost_lines(study: Study) -> list[str]:
     lines = []
     for gpu, sessions in by_gpu.items():
         runs, spent = sum(r for r, _ in sessions), sum(s for _, s in sessions)
-        need = len(Study(["cifar"], [0], None, study.records).plan())
+        need = len(Reproduction(["cifar"], [0], None, study.records).plan())
         per_run = spent / runs
         lines += [
             "",
@@ -291,7 +291,7 @@ def cost_lines(study: Study) -> list[str]:
     return lines
 
 
-def summary_lines(study: Study) -> list[str]:
+def summary_lines(study: Reproduction) -> list[str]:
     """The main table: what was published, ours run in the same way, and ours with every method treated alike."""
     rows = []
     for row in SUMMARY:
@@ -308,7 +308,7 @@ def _mean(runs: dict[int, Record]) -> str:
     return "–" if mean is None else f"{spread(mean)} ({len(runs)})"
 
 
-def plan_lines(study: Study, benchmark: str | None, device: str, workers: int) -> Iterable[str]:
+def plan_lines(study: Reproduction, benchmark: str | None, device: str, workers: int) -> Iterable[str]:
     """What would run, and for how long."""
     missing, planned = study.missing(benchmark), study.plan()
     for spec in missing:
@@ -320,7 +320,7 @@ def plan_lines(study: Study, benchmark: str | None, device: str, workers: int) -
         yield f"about {rough_time(seconds)}, judged by {source}"
 
 
-def outcome_lines(study: Study, pages: Sequence[Path]) -> Iterable[str]:
+def outcome_lines(study: Reproduction, pages: Sequence[Path]) -> Iterable[str]:
     """For a terminal: the verdicts in number, what is left to run, and where to look."""
     lines = [line for name in study.targets if name != "audit" for line in study.lines(TARGETS[name])]
     judged = Counter(line.verdict.partition(":")[0] for line in lines if line.published is not None)

@@ -80,7 +80,7 @@ class Loop:
         self.optimizer_steps = 0
         self.samples_seen = 0
         self.replay_batches = 0
-        self.replayed = 0
+        self.replayed: int | None = 0
         self.seconds = 0.0
 
     def use(self, spec: RunSpec) -> None:
@@ -191,7 +191,8 @@ class Loop:
         self.optimizer_steps += steps
         self.samples_seen += sum(batches.samples for batches in plan)
         self.replay_batches += steps if mix.replay else 0
-        self.replayed += sum(batches.replay.numel() for batches in plan)
+        if self.replayed is not None:
+            self.replayed += sum(batches.replay.numel() for batches in plan)
         self.events.emit(
             "epoch_finished",
             task=task.number,
@@ -249,7 +250,8 @@ class Loop:
         self.method.load_state_dict(state["method"])
         self.learner.probes = list(state["probes"])
         for name in self._PROGRESS:
-            value = state["progress"].get(name, 0) if name == "replayed" else state["progress"][name]  # since 0.4.0
+            # Since 0.4.0 replayed examples are counted; of a run that began before, nobody knows.
+            value = state["progress"].get(name) if name == "replayed" else state["progress"][name]
             setattr(self, name, list(value) if isinstance(value, list) else value)
 
     def weights_sha256(self) -> str:

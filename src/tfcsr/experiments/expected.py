@@ -1,30 +1,26 @@
 """How long runs should take, said before they are begun."""
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from statistics import median
 
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.experiments.origin import load
-from tfcsr.paper.published import CIFAR, MNIST
-from tfcsr.paper.reproduction import Study
+from tfcsr.experiments.study import Study
 from tfcsr.spec import RunSpec
 
-# Examples of each task, and seconds a step takes on an H200 with several runs beside each other (docs/speed.md).
-EXAMPLES = {MNIST: [12_000] * 5, CIFAR: [5_000] * 10}
+# Examples, and seconds a step takes on an H200 with several runs beside each other (docs/speed.md).
+MNIST, CIFAR = "split-mnist", "split-cifar100"
+EXAMPLES = {MNIST: 60_000, CIFAR: 50_000}
 GPU_SECONDS = {"resnet18": 0.0013}
 OTHER_GPU_SECONDS = 0.0004
 
 
 def expected_steps(spec: RunSpec) -> int:
     """How many steps a run takes; mastery-gated, at most."""
-    sizes = EXAMPLES.get(spec.benchmark)
-    if sizes is None:
-        per_class = Counter(load(spec).train_y.tolist())
-        sizes = [-(-sum(per_class.values()) // spec.tasks)] * spec.tasks
+    examples = EXAMPLES.get(spec.benchmark) or len(load(spec).train_y)
     epochs: int = spec.get("max_epochs", spec.epochs)
-    return epochs * sum(-(-size // spec.batch_size) for size in sizes)
+    return epochs * spec.tasks * -(-examples // (spec.tasks * spec.batch_size))
 
 
 def expected_seconds(study: Study, specs: Sequence[RunSpec], device: str, workers: int) -> tuple[float, str]:

@@ -1,9 +1,4 @@
-"""What is kept of many runs: each result without what can be computed again, all in one JSON file.
-
-A run that probed after every epoch also holds what any other schedule would have made of it: the probe leaves no trace
-in the training, and what it finds at an epoch does not depend on the probes before. `dense` is that run, `seen_by` the
-record another schedule would have left, to the last bit (`tests/paper/test_record.py`).
-"""
+"""What is kept of many runs: each result without what can be computed again, all in one JSON file."""
 
 import dataclasses
 import functools
@@ -17,7 +12,6 @@ from tfcsr.errors import OutputError, SpecError
 from tfcsr.experiments.folder import read_results
 from tfcsr.experiments.result import Result, is_kind, known_kinds, shortened
 from tfcsr.files import read_json, write_bytes, writing
-from tfcsr.recall.schedule import SCHEDULES
 from tfcsr.spec import NOT_IDENTITY, RunSpec
 
 # The same run on another machine, or with other arithmetic, answers the same question.
@@ -43,10 +37,19 @@ class Record:
     environment: dict[str, Any]
     # Since 0.2.0.
     origin: dict[str, Any] = field(default_factory=dict)
+    # Since 0.4.0. Of each class after each task: how many of it the memory asked for and how many were right, and its
+    # accuracy in percent; only where a study wants to know.
+    replayed: int | None = None
+    recall_asked: list[list[int]] = field(default_factory=list)
+    recall_right: list[list[int]] = field(default_factory=list)
+    class_accuracy: list[list[float]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, result: Result) -> Self:
+    def of(cls, result: Result, *, per_class: bool = False) -> Self:
+        """`per_class`: with what there is of each class, after each task."""
         kept = {f.name: getattr(result, f.name) for f in dataclasses.fields(cls)}
+        if not per_class:
+            kept |= {"recall_asked": [], "recall_right": [], "class_accuracy": []}
         return cls(**kept | {"probes": [[p["task"], p["epoch"], p["recall"]] for p in result.probes]})
 
     @classmethod
@@ -103,33 +106,6 @@ class Record:
             self.environment.get(name) == other.environment.get(name) for name in device
         )
 
-    def seen_by(self, spec: RunSpec) -> Self:
-        """The record of this spec's run, read off this one, which is that of `dense(spec)`."""
-        found = {(int(task), int(epoch)): recall for task, epoch, recall in self.probes}
-        probes: list[list[float]] = []
-        if spec.method == "tfcsr" and spec.probe_mode == "eval":
-            schedule = SCHEDULES.get(spec.schedule)(**spec.options_of(SCHEDULES, spec.schedule))
-            for task, epochs in enumerate(self.epochs_per_task, start=1):
-                state = schedule.start()
-                while state.next_epoch <= epochs:
-                    recall = found.get((task, state.next_epoch))
-                    if recall is None:
-                        raise OutputError(
-                            f"the record of {self.run_spec.name()} lacks probes: take it out to run again"
-                        )
-                    probes.append([task, state.next_epoch, recall])
-                    state, _ = schedule.review(state, recall)
-        machine = {name: self.spec[name] for name in MACHINE}
-        return dataclasses.replace(self, probes=probes, spec=spec.to_dict() | machine)
-
-
-def dense(spec: RunSpec) -> RunSpec:
-    """The run that holds this one, and those of every other schedule: TFC-SR with a probe after every epoch."""
-    if spec.method not in ("er", "tfcsr") or spec.get("probe_mode") not in (None, "eval", "none"):
-        return spec
-    own = {"method": "tfcsr", "probe_mode": "eval", "schedule": "fixed"}
-    return spec.replace(**own, initial_gap=1.0, mastery_threshold=0.0)
-
 
 def question(spec: RunSpec) -> tuple[tuple[str, Any], ...]:
     """What a run answers, whichever machine it ran on."""
@@ -167,6 +143,10 @@ class Records:
             # Where data and results lay on some machine is nobody's business.
             values["spec"] = {name: value for name, value in record.spec.items() if name not in ("data_dir", "out")}
             values["environment"] = number(record.environment)
+            # What a record need not have and does not have is not said.
+            for name in ("replayed", "recall_asked", "recall_right", "class_accuracy"):
+                if values[name] in (None, []):
+                    del values[name]
             lines.append(json.dumps(values, allow_nan=False, separators=(",", ":")))
         sessions = [session | {"machine": number(session["machine"])} for session in self.sessions]
         head = json.dumps({"tfcsr": tfcsr.__version__, "machines": machines, "sessions": sessions}, indent=1)[:-2]

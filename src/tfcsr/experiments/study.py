@@ -1,0 +1,147 @@
+"""A study: a set of runs and what there is of them. The paper is one, our own claims are another."""
+
+import functools
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from tfcsr.errors import SpecError, TfcsrError
+from tfcsr.experiments.folder import RunFolders
+from tfcsr.experiments.origin import Origins, changes, origin
+from tfcsr.experiments.record import Record, Records, question
+from tfcsr.experiments.result import Result
+from tfcsr.experiments.stop import Stop
+from tfcsr.files import require_folder
+from tfcsr.spec import RunSpec
+
+Watcher = Callable[[RunSpec, Any], None]
+
+
+class Study(ABC):
+    """Which runs it needs, and which of them are known."""
+
+    def __init__(self, seeds: Sequence[int], records: Records) -> None:
+        self.seeds = list(seeds)
+        self.records = records
+        self._by_question = {question(record.run_spec): record for record in reversed(records.runs)}
+
+    @abstractmethod
+    def named(self) -> Iterable[tuple[str, RunSpec]]:
+        """Every run it needs, in the order in which they are wanted, with the name of what it is needed for first; some
+        may come twice.
+        """
+
+    def record(self, result: Result) -> Record:
+        """What is kept of a run."""
+        return Record.of(result)
+
+    def plan(self) -> list[RunSpec]:
+        """Every run it needs, each once."""
+        return list({question(spec): spec for _, spec in self.named()}.values())
+
+    def missing(self, benchmark: str | None = None) -> list[RunSpec]:
+        """What has yet to run; of one benchmark, or of all."""
+        planned = self.plan()
+        specs = [spec for spec in planned if benchmark in (None, spec.benchmark)]
+        if not specs:
+            there = sorted({spec.benchmark for spec in planned})
+            raise SpecError(f"benchmark {benchmark}: none of these runs is on it, but on {', '.join(there)}")
+        return [spec for spec in specs if self.known(spec) is None]
+
+    def known(self, spec: RunSpec) -> Record | None:
+        return self._by_question.get(question(spec))
+
+    def add(self, record: Record) -> None:
+        if self.known(record.run_spec) is None:
+            self.records.runs.append(record)
+            self._by_question[question(record.run_spec)] = record
+
+    def name(self, spec: RunSpec) -> str:
+        """What a run is needed for in the first place."""
+        return f"{self._names[question(spec)]} seed {spec.seed}"
+
+    @functools.cached_property
+    def _names(self) -> dict[Any, str]:
+        return {question(spec): name for name, spec in reversed(list(self.named()))}
+
+
+def read_records(out: str | Path, also: Iterable[str | Path] = ()) -> Records:
+    """What there is, without running anything: the runs in `out/results.json`, complete ones in `out/runs`, and those
+    in the files and folders of `also`.
+    """
+    records = Records()
+    out = Path(out)
+    require_folder(out)
+    for path in also:
+        if not Path(path).exists():
+            raise SpecError(f"also {path}: there is nothing; give a results.json, or a folder of runs")
+    for source in (out / "results.json", out / "runs", *map(Path, also)):
+        if source.exists():
+            found = Records.read(source)
+            found.runs = [record for record in found.runs if not _outdated(record)]
+            records.merge(found)
+    return records
+
+
+def seed_numbers(seeds: int | Sequence[int]) -> list[int]:
+    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise SpecError(f"seeds {numbers} must be at least one, each once")
+    return numbers
+
+
+def _outdated(record: Record) -> bool:
+    """Whether a run was made with other code than there is now; of ours, with a version that gave other weights.
+    Whether the data is still the same is not asked: a study is read where there is none.
+    """
+    return bool(changes(record.origin, origin(record.run_spec, record.origin.get("data", ""))))
+
+
+def run_missing(
+    study: Study,
+    out: str | Path,
+    *,
+    benchmark: str | None = None,
+    workers: int = 0,
+    device: str = "auto",
+    data_dir: str | None = None,
+    command: str = "",
+    watcher: Watcher = lambda spec, news: None,
+    stop: Stop | None = None,
+) -> dict[str, str]:
+    """Run what the study's targets need and is not yet known, of one benchmark or of all, and keep the records in
+    `out/results.json`. Returns the errors of runs that failed.
+    """
+    missing, out = study.missing(benchmark), Path(out)
+    if not missing:
+        return {}
+    from tfcsr.experiments.compare import execute
+    from tfcsr.experiments.machine import on_this_machine
+
+    # Of its 200 runs only the figures are wanted: the networks would take gigabytes.
+    specs = [spec.replace(device=device, data_dir=data_dir, keep_model=False) for spec in missing]
+    specs = [on_this_machine(spec, threads=1) for spec in specs]
+    origins, places = Origins(), RunFolders(out / "runs")
+    # Data that cannot be read is refused here, once.
+    specs = [spec.replace(out=str(places.place(spec, origins[spec]))) for spec in specs]
+
+    # Which command, when, on what, how many runs it finished and how long it had taken by then.
+    session: dict[str, Any] = {"command": command, "date": datetime.now(UTC).date().isoformat(), "runs": 0}
+    started = time.monotonic()
+
+    def tell(spec: RunSpec, news: Any) -> None:
+        if isinstance(news, Result):
+            if session["runs"] == 0:
+                study.records.sessions.append(session)
+            study.add(study.record(news))
+            session["runs"] += 1
+            session.update({"seconds": round(time.monotonic() - started, 1), "machine": news.environment})
+            # At once, and not at the end: a session may end in any way.
+            study.records.write(out / "results.json")
+        watcher(spec, news)
+
+    outcome = execute(specs, workers, tell, stop, origins)
+    return {spec.name(): str(e) for spec, e in zip(specs, outcome, strict=True) if isinstance(e, TfcsrError)}
