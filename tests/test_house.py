@@ -28,7 +28,7 @@ FLOORS = [
     ["metrics"],
     ["training"],
     ["experiments"],
-    ["paper"],
+    ["paper", "beyond"],
     ["testing"],
     ["reporting"],
     ["learner"],

@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from tfcsr.errors import printable
-from tfcsr.experiments.expected import expected_seconds
 from tfcsr.experiments.record import Record
 from tfcsr.experiments.statistics import Estimate, optional_estimate
 from tfcsr.files import write_bytes
@@ -19,7 +18,6 @@ from tfcsr.paper.reproduction import Curve, Line, Reproduction, arms_of, verdict
 from tfcsr.reporting.figures import MARKS, STYLE, save
 from tfcsr.reporting.progress import clock
 from tfcsr.reporting.styles import style
-from tfcsr.reporting.words import rough_time
 
 PAGE = "reproduction.md"
 
@@ -306,18 +304,6 @@ def summary_lines(study: Reproduction) -> list[str]:
 def _mean(runs: dict[int, Record]) -> str:
     mean = optional_estimate(record.final_accuracy for record in runs.values())
     return "–" if mean is None else f"{spread(mean)} ({len(runs)})"
-
-
-def plan_lines(study: Reproduction, benchmark: str | None, device: str, workers: int) -> Iterable[str]:
-    """What would run, and for how long."""
-    missing, planned = study.missing(benchmark), study.plan()
-    for spec in missing:
-        yield study.name(spec)
-    known = len(planned) - len(study.missing())
-    yield f"{len(missing)} runs to do, {known} of {len(planned)} known" if missing else f"all {known} runs are known"
-    if missing:
-        seconds, source = expected_seconds(study, missing, device, workers)
-        yield f"about {rough_time(seconds)}, judged by {source}"
 
 
 def outcome_lines(study: Reproduction, pages: Sequence[Path]) -> Iterable[str]:

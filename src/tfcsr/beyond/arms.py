@@ -1,0 +1,216 @@
+"""The runs behind our own claims, as data: what is trained, and in which section it is shown.
+
+The budget is the paper's: Split CIFAR-100 in 10 tasks, ResNet-18 from scratch, class order 42, 20 epochs of 79 steps of
+64 images a task, a memory of 1,000. All methods have one recipe, chosen on held-out training data (section `choices`).
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tfcsr.spec import Parts, RunSpec
+
+CIFAR, MNIST = "split-cifar100", "split-mnist"
+OURS = "tfcsr-distill"
+EPOCHS = 20
+# Where the schedule of the paper is due when everything passes.
+SPACED = "1,3,5,8,13"
+
+RECIPE: Mapping[str, Any] = {
+    "benchmark": CIFAR,
+    "augment": "strong",
+    "optimizer": "adamw",
+    "lr": 7e-4,
+    "weight_decay": 0.1,
+    "lr_schedule": "cosine",
+    "warmup_epochs": 1.0,
+    "policy": "class-balanced",
+    "new_data": "half",
+    "joint_epoch": "newest",
+    "deterministic": True,
+}
+# The paper's, without its frozen views.
+PLAIN: Mapping[str, Any] = dict(RECIPE) | {
+    "augment": "crop-flip",
+    "optimizer": "adam",
+    "lr": 1e-3,
+    "weight_decay": 0.0,
+    "lr_schedule": "constant",
+    "warmup_epochs": 0.0,
+    "policy": "reservoir",
+}
+# iCaRL chooses its exemplars itself.
+OF_METHOD: Mapping[str, Mapping[str, Any]] = {"icarl": {"policy": "herding"}}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """Runs that differ in their seed alone, or in what `by_seed` makes of it."""
+
+    label: str
+    fields: Mapping[str, Any]
+    seeds: int = 5
+    first_seed: int = 0
+    by_seed: Callable[[int], Mapping[str, Any]] | None = None
+    matches: str | None = None
+    """The arm that says how much this one may replay: it is fixed when that one's runs are known."""
+    per_class: bool = False
+    """Whether what there is of each class is kept."""
+
+    def spec(self, seed: int, **more: Any) -> RunSpec:
+        fields = dict(self.fields) | {"seed": seed} | (dict(self.by_seed(seed)) if self.by_seed else {}) | more
+        fields = {name: value for name, value in fields.items() if value is not None}
+        # One recipe for all methods: each takes the settings it has.
+        applies = Parts(fields).options
+        return RunSpec.from_dict({name: value for name, value in fields.items() if name in applies})
+
+
+def with_recipe(method: str, recipe: Mapping[str, Any] = RECIPE, **fields: Any) -> dict[str, Any]:
+    return {"method": method, **recipe, **OF_METHOD.get(method, {}), **fields}
+
+
+def random_epochs(count: int) -> Callable[[int], Mapping[str, Any]]:
+    """A control: so many epochs of each task, drawn by the seed."""
+
+    def draw(seed: int) -> Mapping[str, Any]:
+        chosen = random.Random(f"replay epochs {seed}").sample(range(1, EPOCHS + 1), count)
+        return {"replay_epochs": ",".join(map(str, sorted(chosen)))}
+
+    return draw
+
+
+def spread_epochs(count: int) -> str:
+    """So many epochs, evenly spread, the last one among them."""
+    if count <= 0:
+        return "none"
+    return ",".join(str(round(EPOCHS * (i + 1) / count)) for i in range(min(count, EPOCHS)))
+
+
+# Where replay happens: what it is called, and the fields that say so.
+WHEN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "every": ("every epoch", {"replay_epochs": "all"}),
+    "spaced": ("epochs 1, 3, 5, 8, 13", {"replay_epochs": SPACED}),
+    "fourth": ("every fourth epoch", {"replay_epochs": spread_epochs(5)}),
+    "two": ("epochs 10, 20", {"replay_epochs": spread_epochs(2)}),
+    "one": ("epoch 20", {"replay_epochs": spread_epochs(1)}),
+    "none": ("never", {"replay_epochs": "none"}),
+    "sixteen": ("every epoch, 16 of 64", {"replay_epochs": "all", "replay_per_batch": 16}),
+    "eight": ("every epoch, 8 of 64", {"replay_epochs": "all", "replay_per_batch": 8}),
+    "random": ("5 random epochs", {}),
+    "same-new": (
+        "epochs 1, 3, 5, 8, 13, as many new images as with every",
+        {"replay_epochs": SPACED, "unmixed": "same"},
+    ),
+}
+NAMES = {"er": "ER", "er-ace": "ER-ACE", "derpp": "DER++", "icarl": "iCaRL", OURS: OURS, "joint": "joint"}
+ADAPTIVE: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "leitner-class": ("Leitner boxes, each class", {"schedule": "leitner", "schedule_per": "class"}),
+    "sm2": ("SM-2, the memory", {"schedule": "sm2"}),
+    "fsrs": ("FSRS, the memory", {"schedule": "fsrs"}),
+}
+EXAM: Mapping[str, Any] = {"exam_share": 0.1}
+# Each ingredient taken away, once.
+WITHOUT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "asymmetric": ("new examples compete with all classes", {"new_classes": "all"}),
+    "distillation": ("no distillation", {"distill_weight": 0.0}),
+    "scaling": ("its weight does not grow", {"distill_scaling": "none"}),
+    "alignment": ("head not aligned", {"align": 0.0}),
+    "cosine": ("constant learning rate", {"lr_schedule": "constant", "warmup_epochs": 0.0}),
+    "strong": ("crop and flip alone", {"augment": "crop-flip"}),
+    "balance": ("reservoir instead of class-balanced memory", {"policy": "reservoir"}),
+}
+
+
+def _arms() -> dict[str, Arm]:
+    arms: dict[str, Arm] = {}
+    for method, name in NAMES.items():
+        keeps = method in ("er", OURS)  # of these two it is asked what the probe is worth
+        arms[f"accuracy/{method}"] = Arm(name, with_recipe(method), per_class=keeps)
+    for method in ("er", "er-ace", OURS):
+        for when, (label, fields) in WHEN.items():
+            by_seed = random_epochs(5) if when == "random" else None
+            arms[f"frontier/{method}/{when}"] = Arm(label, with_recipe(method, **fields), by_seed=by_seed)
+    # What a method does by itself is not run twice.
+    for method, when in (("er", "every"), ("er-ace", "every"), (OURS, "spaced")):
+        arms[f"frontier/{method}/{when}"] = arms[f"accuracy/{method}"]
+    for name, (label, fields) in ADAPTIVE.items():
+        arms[f"adapting/{name}"] = Arm(label, with_recipe(OURS, **EXAM, replay_epochs="due", **fields))
+        arms[f"adapting/{name}/fixed"] = Arm(
+            f"{label}: fixed, the same replay", with_recipe(OURS, **EXAM), matches=f"adapting/{name}"
+        )
+    for method in ("er", OURS):
+        arms[f"exam/{method}"] = Arm(f"{NAMES[method]} with an exam", with_recipe(method, **EXAM), per_class=True)
+    for name, (label, fields) in WITHOUT.items():
+        arms[f"ablation/{name}"] = Arm(label, with_recipe(OURS, **fields))
+    for policy in ("herding", "ipm", "gradient"):
+        arms[f"policies/{policy}"] = Arm(policy, with_recipe(OURS, policy=policy), seeds=3)
+    for memory in (500, 2000):
+        long: dict[str, Any] = {"epochs": 50, "new_data": "all", "buffer_capacity": memory}
+        arms[f"field/{memory}/spaced"] = Arm(f"{OURS}, spaced replay", with_recipe(OURS, **long), seeds=3)
+        every = with_recipe(OURS, **long, replay_epochs="all")
+        arms[f"field/{memory}/every"] = Arm(f"{OURS}, replay in every epoch", every, seeds=3)
+    for method, name in NAMES.items():
+        mnist: dict[str, Any] = {"benchmark": MNIST, "augment": "none", "buffer_capacity": 200, "epochs": 10}
+        arms[f"elsewhere/mnist/{method}"] = Arm(name, with_recipe(method, **mnist))
+        for tasks in (20, 50):
+            arms[f"elsewhere/{tasks}-tasks/{method}"] = Arm(name, with_recipe(method, tasks=tasks), seeds=3)
+        arms[f"elsewhere/cnn/{method}"] = Arm(name, with_recipe(method, model="cnn"), seeds=3)
+    for name, fields in _choices().items():
+        arms[f"choices/{name}"] = Arm(name, {**fields, "held_out": 0.1}, seeds=1, first_seed=100)
+    return arms
+
+
+def _choices() -> dict[str, dict[str, Any]]:
+    """Settings tried on held-out training data, with a seed that no other run has."""
+    tried = {"as it is": with_recipe(OURS)}
+    for name, values in (
+        ("lr", (3e-4, 1.5e-3)),
+        ("distill_weight", (0.25, 1.0)),
+        ("temperature", (2.0,)),
+        ("align", (0.0, 1.0)),
+        ("weight_decay", (0.0,)),
+    ):
+        tried |= {f"{name} {value:g}": with_recipe(OURS, RECIPE, **{name: value}) for value in values}
+    for method in ("er", "er-ace", "derpp", "icarl"):
+        tried[f"{NAMES[method]}, this recipe"] = with_recipe(method)
+        tried[f"{NAMES[method]}, plain recipe"] = with_recipe(method, PLAIN)
+    return tried
+
+
+ARMS: Mapping[str, Arm] = _arms()
+# In the order in which they are shown, and run.
+SECTIONS: Mapping[str, str] = {
+    "accuracy": "Accuracy at the paper's budget",
+    "frontier": "The frontier: accuracy against replay",
+    "adapting": "Does adapting pay?",
+    "exam": "Is the exam honest?",
+    "ablation": "What each ingredient is worth",
+    "policies": "What the memory keeps",
+    "field": "Against the field: 50 epochs",
+    "elsewhere": "Elsewhere",
+    "choices": "How the settings were chosen",
+}
+
+
+def section_of(arm: str) -> str:
+    return arm.partition("/")[0]
+
+
+@dataclass(frozen=True)
+class FieldValue:
+    """What others published: class-incremental accuracy on CIFAR-100 in 10 tasks, by the size of the memory."""
+
+    method: str
+    accuracy: Mapping[int, float]
+    source: str
+
+
+_MAMMOTH = "X-DER's authors, in Mammoth (Boschini et al. 2022)"
+FIELD = (
+    FieldValue("DER++", {500: 38.3, 2000: 53.6}, _MAMMOTH),
+    FieldValue("ER-ACE", {500: 38.8, 2000: 49.7}, _MAMMOTH),
+    FieldValue("iCaRL", {500: 46.5, 2000: 49.8}, _MAMMOTH),
+    FieldValue("X-DER", {500: 49.9, 2000: 59.1}, _MAMMOTH),
+    FieldValue("X-DER", {500: 48.1, 2000: 57.6}, "a re-run by others"),
+)

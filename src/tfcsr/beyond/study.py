@@ -1,0 +1,140 @@
+"""Which runs our own claims need, which of them there are, and what they say."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+
+from tfcsr.beyond.arms import ARMS, EPOCHS, SECTIONS, Arm, section_of, spread_epochs
+from tfcsr.data.benchmarks import BENCHMARKS
+from tfcsr.errors import SpecError
+from tfcsr.experiments.record import Record, Records, question
+from tfcsr.experiments.result import Result
+from tfcsr.experiments.statistics import Estimate, optional_estimate, paired_difference
+from tfcsr.experiments.study import Study, read_records, seed_numbers
+from tfcsr.spec import RunSpec
+
+STUDY = "beyond"
+# On other data these are as they are there.
+OF_BENCHMARK = {"augment": "none", "tasks": None, "model": None, "buffer_capacity": None, "batch_size": 64}
+NAMES = (STUDY, *(f"{STUDY}/{section}" for section in SECTIONS))
+
+
+def chosen(names: Iterable[str]) -> list[str]:
+    """The sections meant by these names, each once, in their order."""
+    wanted: set[str] = set()
+    for name in names:
+        if name not in NAMES:
+            raise SpecError(f"unknown target {name!r}: use one of {', '.join(NAMES)}")
+        wanted |= set(SECTIONS) if name == STUDY else {name.removeprefix(f"{STUDY}/")}
+    return [section for section in SECTIONS if section in wanted]
+
+
+class Beyond(Study):
+    """The sections, the data they run on, and the records there are."""
+
+    def __init__(self, sections: Sequence[str], seeds: Sequence[int], data: str | None, records: Records) -> None:
+        super().__init__(seeds, records)
+        self.sections = list(sections)
+        self.data = data
+        self._specs: dict[tuple[str, int, str], RunSpec] = {}
+
+    def seeds_of(self, arm: Arm) -> list[int]:
+        """An arm of fewer seeds has the first of them; one with seeds of its own those."""
+        return [arm.first_seed + seed for seed in self.seeds[: arm.seeds]]
+
+    def specs(self, name: str) -> dict[int, RunSpec]:
+        """By seed; without those that wait for what another arm does."""
+        arm, found = ARMS[name], {}
+        for seed in self.seeds_of(arm):
+            more = {} if self.data is None else {"benchmark": self.data, **OF_BENCHMARK}
+            if arm.matches is not None:
+                other = self.of(arm.matches).get(seed)
+                if other is None:
+                    continue
+                more["replay_epochs"] = spread_epochs(mixed_epochs(other))
+            known = (name, seed, str(more))
+            if known not in self._specs:
+                self._specs[known] = arm.spec(seed, **more)
+            found[seed] = self._specs[known]
+        return found
+
+    def named(self) -> Iterator[tuple[str, RunSpec]]:
+        """Section after section, a seed's after the other's, so that what is there can be paired."""
+        for section in self.sections:
+            arms = {name: self.specs(name) for name in ARMS if section_of(name) == section}
+            order = sorted({seed for specs in arms.values() for seed in specs})
+            yield from ((name, specs[seed]) for seed in order for name, specs in arms.items() if seed in specs)
+
+    def record(self, result: Result) -> Record:
+        asked = question(RunSpec.read(result.spec))
+        mine = [self.specs(name).values() for name, arm in ARMS.items() if arm.per_class]
+        return Record.of(result, per_class=any(asked == question(spec) for specs in mine for spec in specs))
+
+    def of(self, name: str) -> dict[int, Record]:
+        """The records of an arm by seed, as far as there are any."""
+        known = {seed: self.known(spec) for seed, spec in self.specs(name).items()}
+        return {seed: record for seed, record in known.items() if record is not None}
+
+    def row(self, name: str, against: str | None = None) -> "Row":
+        other = {} if against is None else accuracies(self.of(against))
+        return Row(name, ARMS[name].label, self.of(name), other)
+
+
+def accuracies(runs: dict[int, Record]) -> dict[int, float]:
+    return {seed: record.final_accuracy for seed, record in runs.items()}
+
+
+def mixed_epochs(record: Record) -> int:
+    """In how many epochs of a task, on the average, as many images would have been replayed as this run did, at half a
+    batch each.
+    """
+    spec = record.run_spec
+    steps = record.optimizer_steps / (spec.epochs * spec.tasks)
+    later = max(1, spec.tasks - 1)  # in the first task there is nothing to replay
+    return min(EPOCHS, round((record.replayed or 0) / (steps * (spec.batch_size // 2) * later)))
+
+
+@dataclass(frozen=True)
+class Row:
+    """What an arm came to, and by how much it differs from another, seed by seed."""
+
+    name: str
+    label: str
+    runs: dict[int, Record]
+    other: dict[int, float]
+
+    @property
+    def n(self) -> int:
+        return len(self.runs)
+
+    @property
+    def accuracy(self) -> Estimate | None:
+        return optional_estimate(accuracies(self.runs).values())
+
+    @property
+    def held_out(self) -> float | None:
+        known = [record.held_out_accuracy for record in self.runs.values() if record.held_out_accuracy is not None]
+        return fmean(known) if known else None
+
+    @property
+    def difference(self) -> Estimate | None:
+        return paired_difference(accuracies(self.runs), self.other)
+
+    def mean(self, quantity: str) -> float | None:
+        values = [getattr(record, quantity) for record in self.runs.values()]
+        return fmean(values) if values and None not in values else None
+
+
+def open_study(
+    targets: Sequence[str],
+    *,
+    seeds: int | Sequence[int] = 5,
+    out: str | Path,
+    data: str | None = None,
+    also: Iterable[str | Path] = (),
+) -> Beyond:
+    """What there is, without running anything: see `read_records`."""
+    if data is not None:
+        BENCHMARKS.require(data)
+    return Beyond(chosen(targets), seed_numbers(seeds), data, read_records(out, also))

@@ -1,0 +1,60 @@
+"""The studies there are: the paper, and our own claims. What a command needs of each."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfcsr.beyond import study as beyond_study
+from tfcsr.errors import SpecError
+from tfcsr.experiments.expected import expected_seconds
+from tfcsr.experiments.study import Study
+from tfcsr.paper import reproduction as paper_study
+from tfcsr.paper.published import NAMES as PAPER_NAMES
+from tfcsr.reporting import beyond, reproduction
+from tfcsr.reporting.words import rough_time
+
+
+@dataclass(frozen=True)
+class Kind:
+    names: tuple[str, ...]
+    folder: str
+    open: Callable[..., Any]
+    write_pages: Callable[[Any, Path], list[Path]]
+    outcome_lines: Callable[[Any, Sequence[Path]], Iterable[str]]
+
+
+STUDIES = {
+    "paper": Kind(
+        tuple(PAPER_NAMES),
+        "reproduce",
+        paper_study.open_study,
+        reproduction.write_pages,
+        reproduction.outcome_lines,
+    ),
+    "beyond": Kind(beyond_study.NAMES, "beyond", beyond_study.open_study, beyond.write_pages, beyond.outcome_lines),
+}
+
+
+def study_of(targets: Sequence[str]) -> str:
+    """The study that all these targets are of."""
+    owners = {name: kind for kind, study in STUDIES.items() for name in study.names}
+    for name in targets:
+        if name not in owners:
+            raise SpecError(f"unknown target {name!r}: use one of {', '.join(owners)}")
+    found = list(dict.fromkeys(owners[name] for name in targets))
+    if len(found) > 1:
+        raise SpecError(f"{', '.join(targets)} are of two studies, {' and '.join(found)}: ask for one at a time")
+    return found[0]
+
+
+def plan_lines(study: Study, benchmark: str | None, device: str, workers: int) -> Iterable[str]:
+    """What would run, and for how long."""
+    missing, planned = study.missing(benchmark), study.plan()
+    for spec in missing:
+        yield study.name(spec)
+    known = len(planned) - len(study.missing())
+    yield f"{len(missing)} runs to do, {known} of {len(planned)} known" if missing else f"all {known} runs are known"
+    if missing:
+        seconds, source = expected_seconds(study, missing, device, workers)
+        yield f"about {rough_time(seconds)}, judged by {source}"
