@@ -3,6 +3,7 @@
 The images are random, in CIFAR-100's shape: speed does not depend on what is in them, and no data is needed.
 """
 
+import functools
 import itertools
 
 import numpy as np
@@ -18,6 +19,9 @@ from tfcsr.experiments.machine import on_this_machine, settings
 from tfcsr.spec import RunSpec
 from tfcsr.training import loop
 from tfcsr.training.batches import compose, plan_epoch
+
+# How often packed runs of two methods are measured in turns.
+PACKED = 3
 
 
 def random_cifar(data_dir: str | None) -> Dataset:
@@ -197,6 +201,14 @@ def main() -> None:
             {"what": f"{count} at once: ms per run-step, all included", "median": value, "of the matrix rate": share}
         )
         show("Split CIFAR-100, ResNet-18, batches of 64", rows, options.json)
+    # With distillation, from the second task on: one more forward pass of another network.
+    recipe = {"epochs": options.epochs, "new_data": "half", "augment": "strong"}
+    packed = interleaved(
+        {name: functools.partial(several, 4, method=name, **recipe) for name in ("er", "tfcsr-distill")}, PACKED
+    )
+    rows += [{"what": f"{name}, 4 at once: ms per run-step", **summary(values)} for name, values in packed.items()]
+    rows.append({"what": "tfcsr-distill / er, 4 at once", **ratio(packed["tfcsr-distill"], packed["er"])})
+    show("Split CIFAR-100, ResNet-18, batches of 64", rows, options.json)
 
 
 if __name__ == "__main__":

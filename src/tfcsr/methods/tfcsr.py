@@ -27,7 +27,7 @@ class TaskFocusedConsolidation(ExperienceReplay):
 
     options: ClassVar = (*ExperienceReplay.options, *SCHEDULE, *PROBE)
     hooks = ("probes",)
-    outside_step = ("schedule", "due")
+    outside_step = ("schedule", "due", "among")
     style = ("#D55E00", "--")
 
     def __init__(self, learner: "Learner") -> None:
@@ -35,6 +35,7 @@ class TaskFocusedConsolidation(ExperienceReplay):
         schedule = SCHEDULES.get(self.spec.schedule)(**self.spec.options_of(SCHEDULES, self.spec.schedule))
         self.agenda = Agenda(schedule, by_class=self.spec.schedule_per == "class")
         self.due: list[int] | None = []  # in this epoch: some classes, or None, the memory as a whole
+        self.among: list[int] = []  # the classes it replays, where these are some
 
     def begin_task(self, task: "Task") -> None:
         super().begin_task(task)
@@ -44,17 +45,19 @@ class TaskFocusedConsolidation(ExperienceReplay):
 
     def mix(self, task: "Task", epoch: int) -> Mix:
         self.due = self.agenda.due(epoch)
+        # Those that arrive, too: or nothing would tell the new ones from the old.
+        self.among = [*self.due, *task.classes] if self.due and self._replays_due() else []
         mix = super().mix(task, epoch)
-        if not (mix.replay and self.due and self._replays_due()):
+        if not (mix.replay and self.due and self.among):
             return mix
         part = max(1, self.spec.batch_size // PARTS)
         wanted = -(-mix.replay * len(self.due) // len(self.agenda.classes) // part) * part
-        replay = min(mix.replay, wanted, len(self._positions(self.due)))
+        replay = min(mix.replay, wanted, len(self._positions(self.among)))
         new = mix.new + mix.replay - replay
         return Mix(new, replay, mix.stride if self.spec.new_data == "half" else new)
 
     def draw(self, batches: int, replay: int) -> "Tensor":
-        among = self._positions(self.due) if self.due and self._replays_due() else None
+        among = self._positions(self.among) if self.among else None
         return self.learner.buffer.draw(batches, replay, self.learner.generators["replay"], among)
 
     def _positions(self, classes: list[int]) -> "Tensor":

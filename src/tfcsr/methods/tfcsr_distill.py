@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tfcsr.late import torch
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import Batch
+from tfcsr.methods.base import Batch, Mix
 from tfcsr.methods.tfcsr import TaskFocusedConsolidation
 from tfcsr.options import Option
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # Far below any logit: no probability is left for it, and no infinity that a difference would turn into no number.
 NEVER = -1e4
+RECIPE = {"optimizer": "adamw", "lr": 7e-4, "weight_decay": 0.1, "lr_schedule": "cosine", "warmup_epochs": 1.0}
 OWN = "new examples compete with the classes of their `own` task, or with `all` seen"
 SCALING = "`root`: the weight grows with the root of old classes / new classes; or `none`"
 ALIGN = "how far, from 0 to 1, the weights of new classes in the head are brought to the length of the old ones'"
@@ -38,17 +39,8 @@ class DistilledConsolidation(TaskFocusedConsolidation):
         Option("new_classes", str, "own", OWN, choices=("own", "all")),
         Option("align", float, 0.5, ALIGN, low=0, high=1),
     )
-    # The gap grows whatever is recalled: what was found, docs/beyond says.
-    defaults: ClassVar = {
-        "policy": "class-balanced",
-        "replay_epochs": "due",
-        "mastery_threshold": 0.0,
-        "optimizer": "adamw",
-        "lr": 7e-4,
-        "weight_decay": 0.1,
-        "lr_schedule": "cosine",
-        "warmup_epochs": 1.0,
-    }
+    # At threshold 0 the gap grows whatever is recalled; docs/beyond says why.
+    defaults: ClassVar = {"policy": "class-balanced", "replay_epochs": "due", "mastery_threshold": 0.0, **RECIPE}
     style = ("#CC79A7", "-")
 
     def __init__(self, learner: "Learner") -> None:
@@ -56,7 +48,7 @@ class DistilledConsolidation(TaskFocusedConsolidation):
         self.old: nn.Module | None = None
         # As tensors that are changed in place: a recorded step goes on reading them.
         none = torch.zeros(learner.classes, dtype=torch.bool, device=learner.device)
-        self.known, self.past, self.arriving = none, none.clone(), none.clone()
+        self.known, self.past, self.arriving, self.rivals = (none.clone() for _ in range(4))
 
     def begin_task(self, task: "Task") -> None:
         super().begin_task(task)
@@ -70,12 +62,20 @@ class DistilledConsolidation(TaskFocusedConsolidation):
     def replays(self, task: "Task", epoch: int) -> bool:
         return task.number > 1 and super().replays(task, epoch)
 
+    def mix(self, task: "Task", epoch: int) -> Mix:
+        mix = super().mix(task, epoch)
+        self.rivals.copy_(self.known)
+        if self.among:  # a class of which nothing is replayed is not to be pushed away
+            self.rivals.zero_()
+            self.rivals[self.among] = True
+        return mix
+
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
         cross_entropy, logits = torch.nn.functional.cross_entropy, logits.float()
         among = self.arriving if self.spec.new_classes == "own" else self.known
         loss = cross_entropy(logits[: batch.new].masked_fill(~among, NEVER), batch.y[: batch.new])
         if batch.replayed:
-            loss = loss + cross_entropy(logits[batch.new :].masked_fill(~self.known, NEVER), batch.y[batch.new :])
+            loss = loss + cross_entropy(logits[batch.new :].masked_fill(~self.rivals, NEVER), batch.y[batch.new :])
         if self.old is not None:
             with torch.no_grad():
                 before = self.learner.forward(self.old, batch.x).float()

@@ -8,14 +8,14 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tfcsr.errors import printable
 from tfcsr.experiments.record import Record
-from tfcsr.experiments.statistics import Estimate, optional_estimate
+from tfcsr.experiments.statistics import optional_estimate
 from tfcsr.files import write_bytes
 from tfcsr.paper.audit import Finding, audit, spread
 from tfcsr.paper.published import METHODS, PUBLISHED, SUMMARY, TARGETS, Target
 from tfcsr.paper.reproduction import Curve, Line, Reproduction, arms_of, verdict
 from tfcsr.reporting.figures import MARKS, STYLE, save
+from tfcsr.reporting.pages import bound, markdown_table, session_lines
 from tfcsr.reporting.progress import clock
 from tfcsr.reporting.styles import style
 
@@ -93,7 +93,7 @@ def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
             )
             axes.plot(x, [p.mean for p in points], "-", color=colour, marker=marker, ms=4, lw=width, label=label)
             if curve.runs not in drawn:
-                low, high = ([_bound(p, end) for p in points] for end in ("low", "high"))
+                low, high = [bound(p, "low") for p in points], [bound(p, "high") for p in points]
                 axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
             drawn.append(curve.runs)
             tasks = max(tasks, len(points))
@@ -108,11 +108,6 @@ def draw_curves(axes: Axes, curves: Sequence[Curve]) -> None:
     )
     if axes.get_legend_handles_labels()[1]:
         axes.legend()
-
-
-def _bound(point: Estimate, end: str) -> float:
-    value: float | None = getattr(point, end)
-    return point.mean if value is None else value
 
 
 def _shade(number: int, of: int) -> str:
@@ -154,11 +149,6 @@ def draw_capacities(axes: Axes, lines: Sequence[Line], target: Target) -> None:
     axes.set(xlabel="Buffer capacity (log scale)", ylabel="Final average accuracy (%)")
     if axes.get_legend_handles_labels()[1]:
         axes.legend()
-
-
-def markdown_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    lines = [header, ["---"] * len(header), *rows]
-    return ["| " + " | ".join(line) + " |" for line in lines]
 
 
 def line_cells(line: Line) -> tuple[str, ...]:
@@ -247,7 +237,7 @@ def page_text(study: Reproduction, shown: Sequence[str]) -> str:
         if target.kind in ("curves", "capacity"):
             lines += [f"![{target.title}: our mean with its 95 % band, published values dashed]({name}.svg)", ""]
         lines += target_lines(study, name)
-    lines += ["", "## How it was made", "", *session_lines(study)]
+    lines += ["", "## How it was made", "", *session_lines(study.records), *cost_lines(study)]
     return "\n".join(lines) + "\n"
 
 
@@ -256,18 +246,6 @@ def finding_lines(number: int, finding: Finding) -> list[str]:
     if not finding.said:
         return [*lines, "Not enough runs yet."]
     return [*lines, *(f"- {sentence}" for sentence in finding.said), "", *markdown_table(finding.header, finding.rows)]
-
-
-def session_lines(study: Reproduction) -> list[str]:
-    machines = []
-    for session in study.records.sessions:
-        machine = session["machine"]
-        where = machine.get("gpu") or f"{machine.get('cores')} cores, {machine.get('processor')}"
-        cells = (f"`{session['command']}`", session["date"], str(where), str(machine.get("torch")))
-        machines.append((*map(printable, cells), str(session["runs"]), clock(session["seconds"])))
-    header = ("command", "date", "machine", "torch", "runs", "time")
-    lines = markdown_table(header, machines) if machines else ["No session is recorded."]
-    return [*lines, *cost_lines(study)]
 
 
 def cost_lines(study: Reproduction) -> list[str]:
