@@ -1,6 +1,5 @@
 """A study: a set of runs and what there is of them. The paper is one, our own claims are another."""
 
-import functools
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -27,6 +26,7 @@ class Study(ABC):
         self.seeds = list(seeds)
         self.records = records
         self._by_question = {question(record.run_spec): record for record in reversed(records.runs)}
+        self._names: dict[Any, str] = {}
 
     @abstractmethod
     def named(self) -> Iterable[tuple[str, RunSpec]]:
@@ -61,11 +61,10 @@ class Study(ABC):
 
     def name(self, spec: RunSpec) -> str:
         """What a run is needed for in the first place."""
-        return f"{self._names[question(spec)]} seed {spec.seed}"
-
-    @functools.cached_property
-    def _names(self) -> dict[Any, str]:
-        return {question(spec): name for name, spec in reversed(list(self.named()))}
+        asked = question(spec)
+        if asked not in self._names:  # which it is not at first, nor where it waited for other runs
+            self._names = {question(planned): name for name, planned in reversed(list(self.named()))}
+        return f"{self._names[asked]} seed {spec.seed}"
 
 
 def read_records(out: str | Path, also: Iterable[str | Path] = ()) -> Records:

@@ -48,7 +48,7 @@ class DistilledConsolidation(TaskFocusedConsolidation):
         self.old: nn.Module | None = None
         # As tensors that are changed in place: a recorded step goes on reading them.
         none = torch.zeros(learner.classes, dtype=torch.bool, device=learner.device)
-        self.known, self.past, self.arriving, self.rivals = (none.clone() for _ in range(4))
+        self.known, self.past, self.arriving, self.own, self.rivals = (none.clone() for _ in range(5))
 
     def begin_task(self, task: "Task") -> None:
         super().begin_task(task)
@@ -56,11 +56,14 @@ class DistilledConsolidation(TaskFocusedConsolidation):
         self.arriving.zero_()
         self.arriving[list(task.classes)] = True
         self.known |= self.arriving
+        self.own.copy_(self.arriving if self.spec.new_classes == "own" else self.known)
         if task.number > 1 and self.spec.distill_weight:
             self.old = self.learner.frozen_copy(self.old)
 
     def replays(self, task: "Task", epoch: int) -> bool:
-        return task.number > 1 and super().replays(task, epoch)
+        # A single class has nobody to compete with among its own: it is learned by replay alone.
+        alone = len(task.classes) == 1 and len(self.learner.buffer) > 0
+        return task.number > 1 and (alone or super().replays(task, epoch))
 
     def mix(self, task: "Task", epoch: int) -> Mix:
         mix = super().mix(task, epoch)
@@ -72,8 +75,7 @@ class DistilledConsolidation(TaskFocusedConsolidation):
 
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
         cross_entropy, logits = torch.nn.functional.cross_entropy, logits.float()
-        among = self.arriving if self.spec.new_classes == "own" else self.known
-        loss = cross_entropy(logits[: batch.new].masked_fill(~among, NEVER), batch.y[: batch.new])
+        loss = cross_entropy(logits[: batch.new].masked_fill(~self.own, NEVER), batch.y[: batch.new])
         if batch.replayed:
             loss = loss + cross_entropy(logits[batch.new :].masked_fill(~self.rivals, NEVER), batch.y[batch.new :])
         if self.old is not None:

@@ -20,14 +20,16 @@ def bound(point: Estimate, end: Literal["low", "high"]) -> float:
     return point.mean if value is None else value
 
 
-def with_interval(found: Estimate | None, sign: Literal["", "+"] = "", decimals: int = 2) -> str:
-    """Mean ± half the 95 % interval and n; what cannot be told is said."""
+def with_interval(
+    found: Estimate | None, sign: Literal["", "+"] = "", unit: str = "", *, decimals: int = 2, without: str = "no runs"
+) -> str:
+    """Mean ± half the 95 % interval and n; that there is no interval, or nothing at all, is said."""
     if found is None:
-        return "no runs"
+        return without
     mean = f"{found.mean:{sign}.{decimals}f}"
     if found.half_width is not None:
-        return f"{mean} ± {found.half_width:.{decimals}f} (n {found.n})"
-    return f"{mean} (n {found.n})" if found.n == 1 else f"{mean} (n {found.n}, no interval)"
+        return f"{mean} ± {found.half_width:.{decimals}f}{unit} (n {found.n})"
+    return f"{mean}{unit} (n {found.n})" if found.n == 1 else f"{mean}{unit} (n {found.n}, no interval)"
 
 
 def session_lines(records: Records) -> list[str]:
@@ -35,8 +37,8 @@ def session_lines(records: Records) -> list[str]:
     machines = []
     for session in records.sessions:
         machine = session["machine"]
-        where = machine.get("gpu") or f"{machine.get('cores')} cores, {machine.get('processor')}"
-        cells = (f"`{session['command']}`", session["date"], str(where), str(machine.get("torch")))
+        where = machine.get("gpu") or f"{machine.get('cores') or '?'} cores, {machine.get('processor') or 'unknown'}"
+        cells = (f"`{session['command']}`", session["date"], str(where), str(machine.get("torch") or "–"))
         machines.append((*map(printable, cells), str(session["runs"]), clock(session["seconds"])))
     header = ("command", "date", "machine", "torch", "runs", "time")
     return markdown_table(header, machines) if machines else ["No session is recorded."]

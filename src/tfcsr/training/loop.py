@@ -293,6 +293,6 @@ def _buffer(spec: RunSpec, shape: tuple[int, ...], dtype: torch.dtype, classes: 
 
 
 def exam_capacity(spec: RunSpec) -> int:
-    """How many of the examples that a method may keep are its exam."""
+    """How many of the examples that a method may keep are its exam: one at least, and never all of them."""
     share = spec.get("exam_share", 0.0)
-    return max(1, int(spec.buffer_capacity * share)) if share else 0
+    return min(spec.buffer_capacity - 1, max(1, int(spec.buffer_capacity * share))) if share else 0
