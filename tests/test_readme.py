@@ -24,8 +24,9 @@ def test_extending():
     """Its blocks, one after the other, and what they promise."""
     text = (Path(__file__).parents[1] / "docs" / "extending.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     use = """
+print(tfcsr.recall.probe.probe is probe and recall.overall > 50, task)
 from tfcsr import RunSpec, run, testing
 fields = dict(benchmark="striped", method="anchored", model="mlp", hidden=8, epochs=1, threads=1, device="cpu")
 print(run(RunSpec(**fields, strength=0.5)).spec["strength"])
@@ -35,4 +36,4 @@ testing.check_model("mlp"), testing.check_benchmark("striped")
 """
     code = "\n".join([*blocks, use])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr, done.stdout) == (0, "", "0.5\n")
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "True 1\n0.5\n")

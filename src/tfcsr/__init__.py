@@ -12,6 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tfcsr.buffer.buffer import Buffer as Buffer
     from tfcsr.buffer.policies import POLICIES as POLICIES
     from tfcsr.data.benchmarks import BENCHMARKS as BENCHMARKS
     from tfcsr.data.benchmarks import Benchmark as Benchmark
@@ -29,11 +30,12 @@ if TYPE_CHECKING:
     from tfcsr.recall.schedule import SCHEDULES as SCHEDULES
     from tfcsr.spec import RunSpec as RunSpec
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _HOME = {
     "BENCHMARKS": "tfcsr.data.benchmarks",
     "Benchmark": "tfcsr.data.benchmarks",
+    "Buffer": "tfcsr.buffer.buffer",
     "Comparison": "tfcsr.experiments.compare",
     "Dataset": "tfcsr.data.dataset",
     "Learner": "tfcsr.learner",
@@ -53,6 +55,8 @@ __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "recall":
+        return importlib.import_module("tfcsr.recall")
     if name not in _HOME:
         raise AttributeError(f"module 'tfcsr' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOME[name]), name)
