@@ -264,6 +264,7 @@ class RunSpec:
         return type(self)(**{name: value for name, value in kept.items() if name in parts.options} | changes)
 
     def to_dict(self) -> dict[str, Any]:
+        """Every field and option with its value, as JSON can hold it."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in self.values().items()}
 
     @classmethod
@@ -342,6 +343,7 @@ class RunSpec:
         return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:10]
 
     def name(self) -> str:
+        """What its folder in a comparison is called: method, seed and key."""
         return f"{self.method}-seed{self.seed}-{self.key()}"
 
 
