@@ -175,3 +175,47 @@ def test_a_script_without_a_main_guard_can_compare(tmp_path):
         [sys.executable, script], capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": path}
     )
     assert (done.stdout, done.stderr, done.returncode) == ("2\n", "", 0)
+
+
+def test_a_second_comparison_in_a_folder_leaves_the_first_alone(tmp_path):
+    quick = {"benchmark": "tiny", "epochs": 1, "threads": 1, "device": "cpu", "workers": 1, "out": tmp_path}
+    tfcsr.compare(methods=["er", "finetune"], seeds=1, **quick)
+    first = (tmp_path / "comparison.json").read_bytes()
+    tfcsr.compare(methods=["er", "joint"], seeds=2, **quick)
+    assert (tmp_path / "comparison.json").read_bytes() == first
+    assert len(json.loads((tmp_path / "comparison-2.json").read_text())["runs"]) == 4
+    tfcsr.compare(methods=["er", "joint"], seeds=2, **quick)
+    assert {path.name for path in tmp_path.glob("*.json")} == {"comparison.json", "comparison-2.json"}
+
+
+def test_equal_steps_are_those_of_plain_training():
+    quick = {"benchmark": "tiny", "epochs": 2, "threads": 1, "device": "cpu", "workers": 1, "seeds": 1}
+    methods = ["finetune", "er", "er-ace", "joint", "tfcsr-distill"]
+    usual = {m.method: m.optimizer_steps for m in tfcsr.compare(methods=methods, **quick).methods}
+    equal = {m.method: m.optimizer_steps for m in tfcsr.compare(methods=methods, equal_steps=True, **quick).methods}
+    assert len(set(usual.values())) > 2
+    assert set(equal.values()) == {usual["finetune"]}
+    with pytest.raises(SpecError, match="equal_steps: mgp goes on when a task is mastered"):
+        tfcsr.compare(methods=["mgp"], equal_steps=True, **quick)
+    with pytest.raises(SpecError, match="equal_steps sets new_data: leave that out"):
+        tfcsr.compare(methods=["er", "joint"], equal_steps=True, new_data="all", **quick)
+
+
+def test_class_orders_vary_with_the_seed_and_not_with_the_method():
+    quick = {
+        "benchmark": "tiny",
+        "epochs": 1,
+        "threads": 1,
+        "device": "cpu",
+        "workers": 1,
+        "methods": ["er", "finetune"],
+    }
+    found = tfcsr.compare(seeds=4, class_orders=2, **quick)
+    orders = {(r.spec["method"], r.spec["seed"]): r.spec["class_order"] for r in found.results}
+    assert orders == {(m, s): 42 + s % 2 for m in ("er", "finetune") for s in range(4)}
+    assert found.class_orders == 2
+    assert tfcsr.compare(seeds=2, **quick).class_orders == 1
+    for wrong, why in ((0, "is below 1"), (2, "with a list of classes, use 1")):
+        order = {"class_order": "5,4,3,2,1,0"} if wrong else {}
+        with pytest.raises(SpecError, match=why):
+            tfcsr.compare(seeds=2, class_orders=wrong, **order, **quick)

@@ -1,6 +1,7 @@
 """A grid of methods and seeds, run on all cores, and what it says."""
 
 import functools
+import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from tfcsr.experiments.run import advance
 from tfcsr.experiments.statistics import Estimate, estimate, optional_estimate, paired_difference
 from tfcsr.experiments.stop import Stop
 from tfcsr.experiments.together import run_together
-from tfcsr.files import require_folder, write_json
+from tfcsr.files import read_json, require_folder, write_json
 from tfcsr.methods import METHODS, preferred_baseline
 from tfcsr.plugins import source_of
 from tfcsr.spec import Parts, RunSpec, known_options, unknown_field
@@ -44,6 +45,8 @@ class MethodSummary:
     replay_batches: float
     memory_checks: float
     seconds: float
+    optimizer_steps: float
+    samples_seen: float
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,11 @@ class Comparison:
     methods: list[MethodSummary]
     results: list[Result] = field(repr=False)
     errors: dict[str, str]
+
+    @property
+    def class_orders(self) -> int:
+        """How many orders of the classes there are among its runs."""
+        return len({str(result.spec["class_order"]) for result in self.results})
 
     def to_dict(self) -> dict[str, Any]:
         runs = [
@@ -78,6 +86,8 @@ def compare(
     baseline: str | None = None,
     out: str | Path | None = None,
     workers: int = 0,
+    equal_steps: bool = False,
+    class_orders: int = 1,
     watcher: Watcher = lambda spec, news: None,
     stop: Stop | None = None,
     **spec_fields: Any,
@@ -88,6 +98,10 @@ def compare(
     `seeds` is how many, or which; `baseline` is the method the others are paired with (er, if it takes part); `workers`
     how many runs go on at once (one per core; on a GPU, as many as fill it and fit its memory). Other arguments are
     spec fields for all runs.
+
+    `equal_steps` gives every method the steps that plain training takes: a mixed batch uses half of the new examples it
+    stands for, and `joint` takes no longer than the newest task alone. `class_orders` says how many orders of the
+    classes the seeds share: with 1, all have the same, and intervals hold for that order.
     """
     names = METHODS.names() if methods == "all" else [methods] if isinstance(methods, str) else list(methods)
     numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
@@ -99,7 +113,16 @@ def compare(
         raise SpecError(f"baseline {baseline!r} is not among the compared methods {', '.join(names)}")
     base = {"benchmark": benchmark} | spec_fields
     of_methods = specs_of(names, base)
-    specs = [on_this_machine(spec.replace(seed=seed), threads=1) for seed in numbers for spec in of_methods]
+    if equal_steps:
+        if taken := [name for name in EQUAL_STEPS if name in spec_fields]:
+            raise SpecError(f"equal_steps sets {taken[0]}: leave that out")
+        of_methods = [_with_equal_steps(spec) for spec in of_methods]
+    orders = _class_orders(of_methods[0], class_orders)
+    specs = [
+        on_this_machine(spec.replace(seed=seed, class_order=orders[place % len(orders)]), threads=1)
+        for place, seed in enumerate(numbers)
+        for spec in of_methods
+    ]
     folder = Path(out) if out is not None else None
     if folder is not None:
         require_folder(folder)
@@ -120,8 +143,44 @@ def compare(
         raise next(entry for entry in news if isinstance(entry, TfcsrError))
     comparison = summarise(benchmark, baseline, results, errors)
     if folder is not None:
-        write_json(folder / "comparison.json", comparison.to_dict())
+        asked = sorted(spec.name() for spec in specs)
+        write_json(_place(folder, asked), comparison.to_dict() | {"asked": asked})
     return comparison
+
+
+# What lets a method take as many steps as plain training does.
+EQUAL_STEPS = {"new_data": "half", "joint_epoch": "newest"}
+
+
+def _with_equal_steps(spec: RunSpec) -> RunSpec:
+    if spec.get("max_epochs") is not None:
+        raise SpecError(f"equal_steps: {spec.method} goes on when a task is mastered, however many steps that takes")
+    changes = {name: value for name, value in EQUAL_STEPS.items() if name in spec.options()}
+    return spec.replace(**changes) if changes else spec
+
+
+def _class_orders(spec: RunSpec, count: int) -> list[Any]:
+    """So many orders of the classes: the spec's own, and the seeds that follow it."""
+    if count < 1:
+        raise SpecError(f"class_orders {count} is below 1: give how many orders of the classes the seeds share")
+    if count > 1 and not isinstance(spec.class_order, int):
+        raise SpecError("class_orders varies the seed of the order: with a list of classes, use 1")
+    first: Any = spec.class_order
+    return [first] if count == 1 else [first + number for number in range(count)]
+
+
+def _place(folder: Path, asked: list[str]) -> Path:
+    """Where a comparison of these runs is written: what one of others has left in the folder stays."""
+    for number in itertools.count(1):
+        path = folder / ("comparison.json" if number == 1 else f"comparison-{number}.json")
+        try:
+            there = read_json(path)
+        except TfcsrError:  # not there, or damaged
+            return path
+        # Before 0.4.0 a comparison did not say which runs it was of.
+        if not isinstance(there, dict) or there.get("asked", asked) == asked:
+            return path
+    raise AssertionError
 
 
 def specs_of(methods: Sequence[str], fields: Mapping[str, Any]) -> list[RunSpec]:
@@ -154,6 +213,8 @@ def summarise(benchmark: str, baseline: str, results: list[Result], errors: dict
             replay_batches=estimate([r.replay_batches for r in runs.values()]).mean,
             memory_checks=estimate([r.memory_checks for r in runs.values()]).mean,
             seconds=estimate([r.seconds for r in runs.values()]).mean,
+            optimizer_steps=estimate([r.optimizer_steps for r in runs.values()]).mean,
+            samples_seen=estimate([r.samples_seen for r in runs.values()]).mean,
         )
         for method, runs in by_method.items()
     ]

@@ -318,10 +318,11 @@ class Results:
         self._runs = {name: self._runs.get(name) or Run(self.folder / name) for name in names}
         for run in self._runs.values():
             changed = run.look() or changed
-        signature = _signature(self.folder / "comparison.json")
+        files = [self.folder / "comparison.json", *sorted(self.folder.glob("comparison-*.json"))]
+        signature = [_signature(path) for path in files]
         if signature != self._comparison:
             self._comparison, changed = signature, True
-            self._read_comparison()
+            self._read_comparisons(files)
         return changed
 
     def _names(self) -> list[str]:
@@ -329,17 +330,22 @@ class Results:
             return ["."]
         return [*_runs_in(self.folder), *(f"runs/{name}" for name in _runs_in(self.folder / "runs"))]
 
-    def _read_comparison(self) -> None:
-        """What `compare` left beside its runs. Others' files of that name say nothing to us."""
-        try:
-            said = read_json(self.folder / "comparison.json")
-        except OutputError:
-            said = None
-        said = said if isinstance(said, dict) else {}
-        baseline, errors = said.get("baseline"), said.get("errors")
-        self.baseline = baseline if isinstance(baseline, str) else None
-        errors = errors if isinstance(errors, dict) else {}
-        self.errors = {name: printable(text) for name, text in errors.items() if isinstance(text, str)}
+    def _read_comparisons(self, files: list[Path]) -> None:
+        """What `compare` left beside its runs, once or several times; the first baseline holds. Others' files of that
+        name say nothing to us.
+        """
+        self.baseline, self.errors = None, {}
+        for path in files:
+            try:
+                said = read_json(path)
+            except OutputError:
+                continue
+            said = said if isinstance(said, dict) else {}
+            baseline, errors = said.get("baseline"), said.get("errors")
+            if self.baseline is None and isinstance(baseline, str):
+                self.baseline = baseline
+            errors = errors if isinstance(errors, dict) else {}
+            self.errors |= {name: printable(text) for name, text in errors.items() if isinstance(text, str)}
 
 
 def _runs_in(folder: Path) -> list[str]:

