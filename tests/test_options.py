@@ -112,7 +112,9 @@ def test_an_option_of_another_part_is_refused_and_its_owner_said():
         RunSpec(method="er", ewc_lambda=3)
     with pytest.raises(SpecError, match="gap_multiplier is an option of schedule expanding"):
         RunSpec(method="tfcsr", schedule="fixed", gap_multiplier=2)
-    with pytest.raises(SpecError, match=r"probe_size is an option of method mgp, method tfcsr, method tfcsr-distill and 1 more"):
+    with pytest.raises(
+        SpecError, match=r"probe_size is an option of method mgp, method tfcsr, method tfcsr-distill and 1 more"
+    ):
         RunSpec(method="er", probe_size=3)
 
 

@@ -293,7 +293,7 @@ def test_a_subclass_of_tfcsr_keeps_its_own_attributes_when_it_is_resumed(registe
 
     whole.run(save)
     state = checkpoints.load().state
-    assert {"strength", "history", "names", "average", "twin", "schedule", "due"} == set(state["method"])
+    assert {"strength", "history", "names", "average", "twin", "schedule", "due", "among"} == set(state["method"])
     resumed = make_training(**fields)
     resumed.load_state_dict(state)
     method = resumed.method

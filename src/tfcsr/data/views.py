@@ -110,8 +110,11 @@ def recoloured(x: Tensor, colours: Tensor) -> Tensor:
 
 def cut_out(x: Tensor, centres: Tensor) -> Tensor:
     """Each image, normalised, with a square around its row of `centres` set to the mean, which is 0."""
-    height, width = x.shape[-2:]
-    half = max(1, int(min(height, width) * CUT_SHARE)) / 2
-    rows = (torch.arange(height, device=x.device) + 0.5 - centres[:, :1]).abs() < half
-    columns = (torch.arange(width, device=x.device) + 0.5 - centres[:, 1:]).abs() < half
+    size = max(1, int(min(x.shape[-2:]) * CUT_SHARE))
+
+    def inside(length: int, centre: Tensor) -> Tensor:
+        from_start = torch.arange(length, device=x.device) - (centre - size // 2)
+        return (from_start >= 0) & (from_start < size)
+
+    rows, columns = inside(x.shape[-2], centres[:, :1]), inside(x.shape[-1], centres[:, 1:])
     return x.masked_fill((rows[:, :, None] & columns[:, None, :])[:, None], 0)

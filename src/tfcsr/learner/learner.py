@@ -49,6 +49,7 @@ from tfcsr.learner.network import (
     taking,
 )
 from tfcsr.learner.records import Evaluation, History, Instalment, Recalled, best_of, by_label, is_pending, now
+from tfcsr.methods.base import exam_capacity
 from tfcsr.models import MODELS
 from tfcsr.models.export import Normalised, export, require_format
 from tfcsr.models.head import named_head, resized, trace_head
@@ -58,7 +59,7 @@ from tfcsr.reporting.progress import LearnDisplay
 from tfcsr.spec import OWN, LearnerSpec, RunSpec
 from tfcsr.training.checkpoint import NONSENSE, Checkpoints
 from tfcsr.training.events import Events, JsonLines, Listener
-from tfcsr.training.loop import Loop, channels_last, exam_capacity
+from tfcsr.training.loop import Loop, channels_last
 from tfcsr.training.model_file import NAME as MODEL_FILE
 from tfcsr.training.model_file import decoded, encoded, read_model, write_model
 from tfcsr.training.staging import rows_in_block

@@ -44,10 +44,17 @@ def _replay_epochs(value: Any) -> str:
     """`all`, or the numbers of a task's epochs, each once, ascending: `3,1` is `1,3`."""
     if value in ("all", "none", "due"):
         return str(value)
-    parts = str(value).split(",") if isinstance(value, str | int) and not isinstance(value, bool) else []
-    if not parts or not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+    whole = value if isinstance(value, list | tuple) else str(value).split(",")
+    parts = [str(part).strip() for part in whole]
+    if not parts or not all(part.isdecimal() and len(part) < 10 and int(part) > 0 for part in parts):
         raise SpecError(f"replay_epochs {value!r} is neither all, none, due nor a list of a task's epochs like 1,3,5")
     return ",".join(map(str, sorted({int(part) for part in parts})))
+
+
+def exam_capacity(spec: "RunSpec") -> int:
+    """How many of the examples that a method may keep are its exam: one at least, and never all of them."""
+    share = spec.get("exam_share", 0.0)
+    return min(spec.buffer_capacity - 1, max(1, int(spec.buffer_capacity * share))) if share else 0
 
 
 # Of every method that mixes batches.
@@ -124,11 +131,14 @@ PROBE = (
 
 @dataclass(frozen=True)
 class Mix:
-    """How an epoch's batches are composed: of every `stride` new examples the first `new`, and `replay` old ones."""
+    """How an epoch's batches are composed: of every `stride` new examples the first `new`, and `replay` old ones; of so
+    many `examples` drawn from all there are, where it is not all of them.
+    """
 
     new: int
     replay: int
     stride: int
+    examples: int | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tfcsr.errors import SpecError
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import BUFFER, REPLAY, Method, Mix
+from tfcsr.methods.base import BUFFER, REPLAY, Method, Mix, exam_capacity
 from tfcsr.options import Option
 
 if TYPE_CHECKING:
@@ -21,9 +21,10 @@ class ExperienceReplay(Method):
 
     @classmethod
     def check(cls, spec: "RunSpec") -> None:
-        if spec.protocol == "paper" and spec.buffer_capacity < spec.batch_size // 2:
+        kept = spec.buffer_capacity - exam_capacity(spec)
+        if spec.protocol == "paper" and kept < spec.batch_size // 2:
             raise SpecError(
-                f"buffer_capacity {spec.buffer_capacity} is below half a batch ({spec.batch_size // 2}): the paper's"
+                f"buffer_capacity {kept} is below half a batch ({spec.batch_size // 2}): the paper's"
                 f" protocol would skip every batch; take a larger buffer, smaller batches or protocol default"
             )
         if spec.replay_per_batch >= spec.batch_size:

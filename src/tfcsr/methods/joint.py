@@ -8,7 +8,6 @@ from tfcsr.options import Option
 
 if TYPE_CHECKING:
     from tfcsr.data.tasks import Task
-    from tfcsr.methods.learner import Learner
 
 
 @METHODS.add("joint")
@@ -24,21 +23,9 @@ class Joint(Method):
         ),
     )
     sees_all_tasks = True
-    outside_step = ("seen",)
     style = ("#000000", ":")
-
-    def __init__(self, learner: "Learner") -> None:
-        super().__init__(learner)
-        self.seen = 0
-
-    def begin_task(self, task: "Task") -> None:
-        self.seen += len(task.train)
 
     def mix(self, task: "Task", epoch: int) -> Mix:
         mix = super().mix(task, epoch)
-        if self.spec.joint_epoch == "all":
-            return mix
-        return Mix(mix.new, mix.replay, max(mix.new, mix.stride * self.seen // max(1, len(task.train))))
-
-    def load_state_dict(self, state: "dict[str, object]") -> None:
-        super().load_state_dict({"seen": 0} | state)  # which version 0.3.0 did not count
+        newest = len(task.train) if self.spec.joint_epoch == "newest" else None
+        return Mix(mix.new, mix.replay, mix.stride, newest)

@@ -118,7 +118,7 @@ class Learner:
         with torch.no_grad():
             weight = find_head(self.model, self.head).weight
             length = weight.norm(dim=1)
-            weight[new] *= (length[old].mean() / length[new].mean()) ** share
+            weight[new] *= (length[old].mean() / length[new].mean().clamp(min=1e-12)) ** share
 
     def accuracy(self, examples: Examples) -> float:
         if len(examples) == 0:

@@ -49,7 +49,8 @@ class MasteryGatedProgression(ExperienceReplay):
     def end_epoch(self, task: "Task", epoch: int) -> bool:
         gate = task.held_out if self.spec.gate_data == "held-out" else task.test
         mastered = bool(self.learner.accuracy(gate) >= self.spec.mastery_threshold)
-        if task.number == 1 or self.spec.probe_mode == "none":  # nothing to retain yet, or nobody asks
+        # Nothing to retain yet, or nobody asks.
+        if task.number == 1 or self.spec.probe_mode == "none" or len(self.learner.asked) == 0:
             return mastered
         recall = self.learner.recall(task.number, epoch)
         passed = mastered and bool(recall.overall >= self.spec.retention_threshold)

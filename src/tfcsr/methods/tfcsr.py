@@ -40,8 +40,9 @@ class TaskFocusedConsolidation(ExperienceReplay):
     def begin_task(self, task: "Task") -> None:
         super().begin_task(task)
         old = [label for label in self.learner.classes_kept().tolist() if label not in task.classes]
-        asks = self.agenda.schedule.relative and old and self.spec.probe_mode == "eval"
-        self.agenda.begin_task(old, self.learner.recall(task.number, 0) if asks else None)
+        asks = self.agenda.schedule.relative and old and self.spec.probe_mode in ("eval", "train")
+        moment = f"probe/{task.number}/0"
+        self.agenda.begin_task(old, self.learner.ask(moment, self.spec.probe_size) if asks else None)
 
     def mix(self, task: "Task", epoch: int) -> Mix:
         self.due = self.agenda.due(epoch)

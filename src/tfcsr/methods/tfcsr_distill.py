@@ -62,7 +62,7 @@ class DistilledConsolidation(TaskFocusedConsolidation):
 
     def replays(self, task: "Task", epoch: int) -> bool:
         # A single class has nobody to compete with among its own: it is learned by replay alone.
-        alone = len(task.classes) == 1 and len(self.learner.buffer) > 0
+        alone = len(task.classes) == 1 and self._replays_due()
         return task.number > 1 and (alone or super().replays(task, epoch))
 
     def mix(self, task: "Task", epoch: int) -> Mix:
@@ -87,7 +87,7 @@ class DistilledConsolidation(TaskFocusedConsolidation):
 
     def _distance(self, before: "Tensor", now: "Tensor") -> "Tensor":
         F, T = torch.nn.functional, self.spec.temperature
-        said, says = (F.log_softmax(x.masked_fill(~self.past, NEVER) / T, dim=1) for x in (before, now))
+        said, says = (F.log_softmax((x / T).masked_fill(~self.past, NEVER), dim=1) for x in (before, now))
         distance: Tensor = T * T * F.kl_div(says, said, reduction="batchmean", log_target=True)
         return distance
 

@@ -24,7 +24,7 @@ class Agenda:
         self.memory = schedule.start()
         self.classes: dict[int, ScheduleState] = {}
         self.epochs = 0  # of all tasks
-        self._whole: dict[int, tuple[float, int]] = {}  # of each class: its recall, and of how many examples
+        self._whole: dict[int, float] = {}  # the recall of each class when the task began
 
     def begin_task(self, old: Iterable[int], recall: "Recall | None" = None) -> None:
         """With the classes of earlier tasks and, for a schedule that goes by retention, what is recalled of them."""
@@ -32,8 +32,8 @@ class Agenda:
         known = list(old)
         for label in known if self.by_class else ():
             self.classes.setdefault(label, self.schedule.start(self.epochs))
-        asked = {} if recall is None else {label: recall.asked[label] for label in known if label in recall.asked}
-        self._whole = {} if recall is None else {label: (recall.per_class[label], n) for label, n in asked.items()}
+        found = {} if recall is None else recall.per_class
+        self._whole = {label: found[label] for label in known if label in found}
 
     def due(self, epoch: int) -> list[int] | None:
         """The classes that are due in this epoch of the task, from 1; None: the memory as a whole."""
@@ -68,15 +68,16 @@ class Agenda:
             return recall.overall if own is None else own
         compared = [label for label in self._whole if label in recall.asked]
         labels = [label for label in labels if label in compared] or compared
-        now, before = recall.of(labels), [self._whole[label] for label in labels]
-        whole = sum(value * n for value, n in before) / max(1, sum(n for _, n in before))
+        # Of each class then and now by the same weight: a probe that asks for more of one shows no loss by that.
+        now, asked = recall.of(labels), sum(recall.asked[label] for label in labels)
+        whole = sum(self._whole[label] * recall.asked[label] for label in labels) / max(1, asked)
         return 100.0 if now is None or whole == 0 else min(100.0, 100 * now / whole)
 
     def to_dict(self) -> dict[str, Any]:
         more = {
             "epochs": self.epochs,
             "classes": {str(label): state.to_dict() for label, state in self.classes.items()},
-            "whole": {str(label): list(found) for label, found in self._whole.items()},
+            "whole": {str(label): found for label, found in self._whole.items()},
         }
         return self.memory.to_dict() | more
 
@@ -89,8 +90,8 @@ class Agenda:
             self.epochs = values.get("epochs", 0)
             self.schedule.start(self.epochs)  # which refuses what is no number of epochs
             whole = values.get("whole", {}).items()
-            self._whole = {int(label): (float(value), int(n)) for label, (value, n) in whole}
+            self._whole = {int(label): float(value) for label, value in whole}
         except (SpecError, AttributeError, TypeError, OverflowError) as error:
             raise ValueError(str(error)) from None
-        if not all(0 <= value <= 100 and n > 0 for value, n in self._whole.values()):
+        if not all(0 <= value <= 100 for value in self._whole.values()):
             raise ValueError("a recall outside 0..100 percent, or of no examples")

@@ -61,6 +61,9 @@ def plan_epoch(
     order = torch.randperm(examples, generator=generators["order"])
     if rows is not None:
         order = rows[order]
+    if mix.examples is not None:
+        order = order[: mix.examples]
+        examples = len(order)
     whole = examples // mix.stride
     rest = order[whole * mix.stride :][: mix.new]
     new = order[: whole * mix.stride].reshape(whole, mix.stride)[:, : mix.new]
@@ -120,10 +123,10 @@ def compose(
             old = crop_flip(old, replay_views[:, CROP])
             views = replay_views if views is None else torch.cat([views, replay_views])
         seen, labels = torch.cat([seen, old]), torch.cat([labels, buffer_y[replay]])
+    if transform is not None:  # first: it knows examples as they are stored
+        seen = transform(seen)
     strong = views if views is not None and views.shape[1] > CROP.stop else None
     if strong is not None:
         seen = recoloured(seen, strong[:, COLOUR])
-    if transform is not None:
-        seen = transform(seen)
     seen = normalise(seen, mean, std)
     return seen if strong is None else cut_out(seen, strong[:, CUT]), labels

@@ -15,6 +15,7 @@ from tfcsr.data.views import Views, require_croppable
 from tfcsr.errors import DivergedError, SpecError
 from tfcsr.generators import Generators, derived_seed, seeded
 from tfcsr.methods import METHODS
+from tfcsr.methods.base import exam_capacity
 from tfcsr.methods.learner import Learner
 from tfcsr.models import MODELS
 from tfcsr.models.head import grow, named_head
@@ -175,7 +176,7 @@ class Loop:
     def _train_epoch(self, task: Task, examples: int) -> Iterator[None]:
         mix = self.method.mix(task, self.epoch)
         epochs = self.method.epochs()
-        rows = self.learner.exam.others(examples)
+        rows = None if self.method.sees_all_tasks else self.learner.exam.others(examples)
         plan = plan_epoch(self.learner, examples, mix, lambda steps: rates(self.spec, self.epoch, epochs, steps), rows)
         steps = sum(map(len, plan))
         losses = torch.empty(steps, device=self.learner.device)
@@ -290,9 +291,3 @@ def _buffer(spec: RunSpec, shape: tuple[int, ...], dtype: torch.dtype, classes: 
     beside = METHODS.get(spec.method).fields(classes)
     capacity = spec.buffer_capacity - exam_capacity(spec)
     return Buffer(capacity, shape, policy, device, dtype=dtype, beside=beside)
-
-
-def exam_capacity(spec: RunSpec) -> int:
-    """How many of the examples that a method may keep are its exam: one at least, and never all of them."""
-    share = spec.get("exam_share", 0.0)
-    return min(spec.buffer_capacity - 1, max(1, int(spec.buffer_capacity * share))) if share else 0

@@ -170,24 +170,25 @@ class CapturedSteps:
             self.data.y[: len(data)].copy_(data.y)
 
     def take(self, batches: Batches, losses: Tensor) -> Iterator[None]:
+        often = len(batches) > 1
         if not self.source.apart:
-            yield from self._take(batches, losses)
+            yield from self._take(batches, losses, often)
             return
         taken = 0
         for block, rows in staged(self.source, batches):
             # What is recorded reads from here; the copy is made on the device, behind the steps before.
             self.data.x[: len(block)].copy_(block.x)
             self.data.y[: len(block)].copy_(block.y)
-            yield from self._take(rows, losses[taken : taken + len(rows)])
+            yield from self._take(rows, losses[taken : taken + len(rows)], often)
             taken += len(rows)
 
-    def _take(self, batches: Batches, losses: Tensor) -> Iterator[None]:
+    def _take(self, batches: Batches, losses: Tensor, often: bool) -> Iterator[None]:
         if self.signature != (signature := self._signature()):
             self.programs.clear()  # what was recorded no longer holds
             self.signature = signature
         program = self.programs.get(batches.shape)
         if program is None or len(program.rows) < len(batches):
-            program = self.programs[batches.shape] = self._program(batches)
+            program = self.programs[batches.shape] = self._program(batches, often)
         for place, given in zip(program.rows.tensors(), batches.tensors(), strict=True):
             if place is not None and given is not None:
                 place[: len(given)].copy_(given)
@@ -204,10 +205,10 @@ class CapturedSteps:
             yield
         losses.copy_(program.losses[: len(batches)])
 
-    def _program(self, batches: Batches) -> Program:
+    def _program(self, batches: Batches, often: bool) -> Program:
         device = batches.new.device
         losses, counter = torch.zeros(len(batches), device=device), torch.zeros(1, dtype=torch.int64, device=device)
-        return Program(batches.each(torch.zeros_like), losses, counter, often=len(batches) > 1)
+        return Program(batches.each(torch.zeros_like), losses, counter, often)
 
     def _record(self, program: Program) -> Callable[[], None] | None:
         before, attributes = self._signature(), dict(vars(self.step.method))

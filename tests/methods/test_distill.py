@@ -1,0 +1,355 @@
+"""tfcsr-distill: its loss against the formula written out, its head, and when it replays."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from tests.conftest import make_spec, make_training, trained
+from torch import nn
+
+from tfcsr.methods import METHODS
+from tfcsr.methods.base import Batch
+from tfcsr.models.head import find_head
+
+CLASSES = 6
+ORDER = (4, 1, 0, 5, 3, 2)  # tasks of (4, 1), (0, 5) and (3, 2)
+
+
+def begun(task, model="tiny-linear", **fields):
+    """A run that has just begun this task, with weights that are no longer those it began with."""
+    more = {"epochs": 1, "warmup_epochs": 0, "class_order": ORDER, "model": model} | fields
+    training = make_training(method="tfcsr-distill", **more)
+    for number in range(1, task):
+        data = training.tasks.task(number)
+        for _ in training.learn(data, data.train):
+            pass
+        training.next_task()
+    training.method.begin_task(training.tasks.task(task))
+    training.method.mix(training.tasks.task(task), 1)
+    draw = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in training.model.parameters():
+            weight += 0.3 * torch.randn(weight.shape, generator=draw)
+    return training
+
+
+def a_batch(training, new, replayed):
+    """Of these labels; images that the network has not seen."""
+    y = torch.tensor([*new, *replayed])
+    x = torch.randn((len(y), 1, 4, 4), generator=torch.Generator().manual_seed(2))
+    return Batch(x, y, len(new), {}), training.model(x)
+
+
+def softmax(scores, among):
+    """The probability of each class, by its number."""
+    total = sum(math.exp(scores[c]) for c in among)
+    return {c: math.exp(scores[c]) / total for c in among}
+
+
+def cross_entropy(rows, labels, among):
+    return sum(-math.log(softmax(row, among)[y]) for row, y in zip(rows, labels, strict=True)) / len(rows)
+
+
+def distance(before, now, among, temperature):
+    """T² times the mean over examples of KL(before || now)."""
+    total = 0.0
+    for was, is_ in zip(before, now, strict=True):
+        p, q = (softmax([z / temperature for z in row], among) for row in (was, is_))
+        total += sum(p[c] * math.log(p[c] / q[c]) for c in among)
+    return temperature**2 * total / len(now)
+
+
+def literal(training, batch, logits, own, past, rivals=None):
+    """The loss as its docstring says it; the replayed compete with `rivals`, else with all seen."""
+    spec, rows, y = training.spec, logits.tolist(), batch.y.tolist()
+    known = sorted({*past, *own})
+    loss = cross_entropy(rows[: batch.new], y[: batch.new], own if spec.new_classes == "own" else known)
+    if batch.replayed:
+        loss += cross_entropy(rows[batch.new :], y[batch.new :], rivals or known)
+    if past and spec.distill_weight:
+        before = training.method.old(batch.x).tolist()
+        scale = math.sqrt(len(past) / len(own)) if spec.distill_scaling == "root" else 1.0
+        loss += spec.distill_weight * scale * distance(before, rows, past, spec.temperature)
+    return loss
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"distill_weight": 3.0, "temperature": 2.0},
+        {"temperature": 0.5},
+        {"distill_scaling": "none"},
+        {"new_classes": "all"},
+        {"distill_weight": 0.0},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("replayed", [(), (4, 1, 1, 0, 5, 2, 3)], ids=["unmixed", "mixed"])
+def test_the_loss_is_the_formula(fields, replayed):
+    training = begun(3, **fields)
+    batch, logits = a_batch(training, (3, 2, 2, 3, 3), replayed)
+    expected = literal(training, batch, logits, (3, 2), (0, 1, 4, 5))
+    assert training.method.loss(batch, logits).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_by_class_the_replayed_compete_with_what_is_due_and_what_arrives():
+    """A class of which nothing is replayed is not pushed away; what holds it still does."""
+    training = begun(3, schedule_per="class", replay_epochs="due")
+    method, task = training.method, training.tasks.task(3)
+    batch, logits = a_batch(training, (3, 2, 2), (4, 3, 2, 4))
+    for label, state in method.agenda.classes.items():
+        method.agenda.classes[label] = dataclasses.replace(state, next_epoch=method.agenda.epochs + 1)
+    method.mix(task, 1)
+    assert sorted(method.due) == [0, 1, 4, 5]
+    assert method.loss(batch, logits).item() == pytest.approx(
+        literal(training, batch, logits, (3, 2), (0, 1, 4, 5)), rel=1e-5
+    )
+    for label in (0, 1, 5):
+        method.agenda.classes[label] = dataclasses.replace(method.agenda.classes[label], next_epoch=999)
+    method.mix(task, 1)
+    assert method.due == [4]
+    assert method.loss(batch, logits).item() == pytest.approx(
+        literal(training, batch, logits, (3, 2), (0, 1, 4, 5), rivals=(2, 3, 4)), rel=1e-5
+    )
+    del method.agenda.classes[4]  # then nothing is due, and nothing replayed
+    assert method.mix(task, 1).replay == 0
+    batch, logits = a_batch(training, (3, 2, 2), ())
+    assert method.loss(batch, logits).item() == pytest.approx(
+        literal(training, batch, logits, (3, 2), (0, 1, 4, 5)), rel=1e-5
+    )
+
+
+@pytest.mark.parametrize("fields", [{}, {"replay_epochs": "all", "schedule_per": "class"}], ids=["memory", "all"])
+def test_else_they_compete_with_all_that_were_seen(fields):
+    training = begun(3, **fields)
+    for epoch in (1, 2, 3):
+        training.method.mix(training.tasks.task(3), epoch)
+        assert torch.equal(training.method.rivals, training.method.known)
+
+
+def test_tasks_of_other_sizes_scale_it():
+    training = begun(2, tasks=2, class_order=(0, 1, 2, 3, 4, 5))  # three old, three new
+    batch, logits = a_batch(training, (3, 4, 5), (0, 1, 2))
+    assert training.method.loss(batch, logits).item() == pytest.approx(
+        literal(training, batch, logits, (3, 4, 5), (0, 1, 2)), rel=1e-5
+    )
+    training = begun(4, tasks=4, class_order=(0, 1, 2, 3, 4, 5))  # five old, one new
+    batch, logits = a_batch(training, (5, 5), (0, 1, 2, 3, 4))
+    assert training.method.loss(batch, logits).item() == pytest.approx(
+        literal(training, batch, logits, (5,), (0, 1, 2, 3, 4)), rel=1e-5
+    )
+
+
+def test_the_first_task_is_learned_with_nothing_else():
+    training = begun(1)
+    assert training.method.old is None
+    batch, logits = a_batch(training, (4, 1, 1), ())
+    expected = cross_entropy(logits.tolist(), [4, 1, 1], (4, 1))
+    assert training.method.loss(batch, logits).item() == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_network_before_the_task_does_not_follow():
+    training = begun(2)
+    old = training.method.old
+    assert not any(parameter.requires_grad for parameter in old.parameters())
+    assert not old.training
+    before = {name: weight.clone() for name, weight in old.state_dict().items()}
+    task = training.tasks.task(2)
+    for _ in training.learn(task, task.train):
+        pass
+    assert training.method.old is old  # in place: a recorded step goes on reading it
+    # The task began anew with `learn`, so it is the network as it was then; and no other since.
+    assert not all(torch.equal(before[name], weight) for name, weight in old.state_dict().items())
+    started = {name: weight.clone() for name, weight in old.state_dict().items()}
+    training.next_task()
+    training.method.begin_task(training.tasks.task(3))
+    now = old.state_dict()
+    assert all(torch.equal(now[name], weight) for name, weight in training.model.state_dict().items())
+    assert not all(torch.equal(now[name], weight) for name, weight in started.items())
+
+
+def test_without_weight_no_copy_is_kept():
+    training = trained(method="tfcsr-distill", distill_weight=0.0, epochs=1)
+    assert training.method.old is None
+    assert trained(method="tfcsr-distill", epochs=1).method.old is not None
+
+
+@pytest.mark.parametrize("replayed", [(), (4, 1, 0, 5)], ids=["unmixed", "mixed"])
+def test_bare_of_what_it_adds_it_is_er_ace(replayed):
+    fields = {"distill_weight": 0.0, "align": 0.0, "distill_scaling": "none", "new_classes": "own"}
+    training = begun(3, **fields)
+    # er-ace's replayed compete with all outputs, of which here all are known.
+    batch, logits = a_batch(training, (3, 2, 2), replayed)
+    ace = METHODS.get("er-ace")(make_training(method="er-ace").learner)
+    assert training.method.loss(batch, logits).item() == pytest.approx(ace.loss(batch, logits).item(), rel=1e-6)
+
+
+@pytest.mark.parametrize("new_classes", ["own", "all"])
+@pytest.mark.parametrize("temperature", [0.05, 4.0, 100.0])
+def test_logits_of_classes_not_yet_seen_get_no_gradient(new_classes, temperature):
+    training = begun(2, new_classes=new_classes, temperature=temperature)
+    batch, logits = a_batch(training, (0, 5, 5), (4, 1, 0))
+    logits.retain_grad()
+    training.method.loss(batch, logits).backward()
+    moved = logits.grad.abs().sum(dim=0) > 0
+    assert moved.tolist() == [True, True, False, False, True, True]
+    # And whatever they are, it is the same loss.
+    other = logits.detach().clone()
+    other[:, [2, 3]] += 50
+    assert training.method.loss(batch, other).item() == pytest.approx(
+        training.method.loss(batch, logits).item(), rel=1e-6
+    )
+
+
+def test_new_examples_do_not_push_old_classes_but_for_what_holds_them():
+    training = begun(2, distill_weight=0.0)
+    batch, logits = a_batch(training, (0, 5, 5), (4, 1, 0))
+    logits.retain_grad()
+    training.method.loss(batch, logits).backward()
+    assert (logits.grad[:3, [4, 1]] == 0).all()
+    assert (logits.grad[3:, [4, 1, 0, 5]] != 0).all()
+
+
+def test_a_network_that_has_not_moved_is_at_no_distance():
+    training = begun(3)
+    training.model.load_state_dict(training.method.old.state_dict())
+    batch, logits = a_batch(training, (3, 2), (4,))
+    plain = begun(3, distill_weight=0.0)
+    assert training.method.loss(batch, logits).item() == pytest.approx(
+        plain.method.loss(batch, logits).item(), rel=1e-5
+    )
+
+
+# The head
+
+
+def lengths(model):
+    return find_head(model).weight.norm(dim=1)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_the_head_is_aligned(share):
+    training = make_training(method="er", model="tiny-bn")
+    model, before = training.model, find_head(training.model).weight.detach().clone()
+    bias = find_head(model).bias.detach().clone()
+    with torch.no_grad():
+        find_head(model).weight[[1, 4]] *= 3
+    start = find_head(model).weight.detach().clone()
+    new, old = torch.zeros(6, dtype=torch.bool), torch.zeros(6, dtype=torch.bool)
+    new[[1, 4]], old[[0, 5]] = True, True
+    training.learner.align_head(new, old, share)
+    after = find_head(model).weight.detach()
+    assert torch.equal(after[~new], before[~new])  # neither the old ones nor those that are yet to come
+    assert torch.equal(find_head(model).bias, bias)
+    factor = (start[old].norm(dim=1).mean() / start[new].norm(dim=1).mean()) ** share
+    torch.testing.assert_close(after[new], start[new] * factor)
+    if share == 0:
+        assert torch.equal(after, start)
+    if share == 1:
+        assert lengths(model)[new].mean().item() == pytest.approx(lengths(model)[old].mean().item(), rel=1e-5)
+
+
+@pytest.mark.parametrize(("new", "old"), [((), (0,)), ((0,), ()), ((), ())])
+def test_there_is_nothing_to_align_without_new_and_old(new, old):
+    training = make_training(method="er")
+    before = find_head(training.model).weight.detach().clone()
+    masks = []
+    for labels in (new, old):
+        masks.append(torch.zeros(6, dtype=torch.bool))
+        masks[-1][list(labels)] = True
+    training.learner.align_head(*masks, 1.0)
+    assert torch.equal(find_head(training.model).weight, before)
+
+
+def test_the_named_head_is_aligned_not_the_last_there_is():
+    training = make_training(method="er", model="tiny-linear")
+    training.learner.model = nn.ModuleDict({"head": nn.Linear(3, 6), "other": nn.Linear(3, 6)})
+    training.learner.head = "head"
+    other = training.learner.model["other"].weight.detach().clone()
+    head = training.learner.model["head"].weight.detach().clone()
+    masks = torch.tensor([True, False] * 3), torch.tensor([False, True] * 3)
+    training.learner.align_head(*masks, 1.0)
+    assert torch.equal(training.learner.model["other"].weight, other)
+    assert not torch.equal(training.learner.model["head"].weight, head)
+
+
+def test_at_the_end_of_each_later_task_new_classes_are_brought_to_the_length_of_the_old():
+    found = []
+
+    def listener(event):
+        if event["event"] == "task_finished":
+            length = lengths(training.model)
+            classes = [list(part) for part in training.tasks.classes[: event["task"]]]
+            old = [label for part in classes[:-1] for label in part]
+            found.append((length[classes[-1]].mean().item(), length[old].mean().item()))
+
+    training = make_training((listener,), method="tfcsr-distill", align=1.0, lr=0.05, epochs=2)
+    training.run()
+    assert len(found) == 3
+    for new, old in found[1:]:
+        assert new == pytest.approx(old, rel=1e-4)
+    found.clear()
+    training = make_training((listener,), method="tfcsr-distill", align=0.0, lr=0.05, epochs=2)
+    training.run()
+    assert all(abs(new - old) > 1e-3 for new, old in found[1:])
+
+
+# When it replays
+
+
+def replaying(**fields):
+    """The epochs that replayed, and the run."""
+    found = []
+
+    def listener(event):
+        if event["event"] == "epoch_finished" and event["replayed"]:
+            found.append((event["task"], event["epoch"]))
+
+    training = make_training((listener,), method="tfcsr-distill", **fields)
+    training.run()
+    return found, training
+
+
+def test_it_replays_in_the_epochs_that_are_due():
+    found, training = replaying(epochs=14)
+    assert training.spec.replay_epochs == "due"
+    assert found == [(task, epoch) for task in (2, 3) for epoch in (1, 3, 5, 8, 13)]
+    # 80 examples: 10 batches of 8 + 8 where replayed, else 5 of 16.
+    assert training.replay_batches == 2 * 5 * 10
+    assert training.replayed == 2 * 5 * 10 * 8
+    assert training.optimizer_steps == 100 + (3 * 14 - 10) * 5
+    assert training.samples_seen == 100 * 16 + (3 * 14 - 10) * 80
+    # The memory is probed in the first task, too, as tfcsr's is.
+    assert {(p["task"], p["epoch"]) for p in training.learner.probes} == {(1, e) for e in (1, 3, 5, 8, 13)} | {*found}
+
+
+@pytest.mark.parametrize(
+    ("epochs", "expected"), [("all", {1, 2, 3}), ("none", set()), ("2", {2}), ("1,3", {1, 3})], ids=str
+)
+def test_nor_does_it_ever_replay_in_the_first_task(epochs, expected):
+    found, training = replaying(replay_epochs=epochs, epochs=3)
+    assert found == [(task, epoch) for task in (2, 3) for epoch in sorted(expected)]
+    assert training.replay_batches == 10 * len(found)
+    assert training.replayed == 80 * len(found)
+
+
+@pytest.mark.parametrize("fields", [{}, {"schedule_per": "class"}, {"buffer_fill": "after"}], ids=str)
+def test_a_class_that_comes_alone_is_replayed_in_every_epoch(fields):
+    """Among its own it has nobody to compete with: by new examples alone nothing would be learned of it."""
+    found, training = replaying(tasks=5, epochs=3, class_order=(0, 1, 2, 3, 4, 5), **fields)
+    assert [len(part) for part in training.tasks.classes] == [2, 1, 1, 1, 1]
+    assert found == [(task, epoch) for task in (2, 3, 4, 5) for epoch in (1, 2, 3)]
+    assert replaying(tasks=6, epochs=1)[0] == [(task, 1) for task in range(2, 7)]
+
+
+def test_nobody_asks_and_it_replays_all_the_same():
+    assert replaying(epochs=5, probe_mode="none")[0] == replaying(epochs=5)[0]
+
+
+def test_its_settings_are_defaults_that_can_be_given_otherwise():
+    spec = make_spec(method="tfcsr-distill")
+    assert (spec.policy, spec.replay_epochs, spec.mastery_threshold) == ("class-balanced", "due", 0.0)
+    assert (spec.optimizer, spec.lr_schedule, spec.align) == ("adamw", "cosine", 0.5)
+    assert make_spec(method="tfcsr-distill", policy="reservoir", optimizer="sgd").policy == "reservoir"
