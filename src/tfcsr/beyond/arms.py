@@ -80,11 +80,12 @@ def random_epochs(count: int) -> Callable[[int], Mapping[str, Any]]:
     return draw
 
 
-def spread_epochs(count: int) -> str:
-    """So many epochs, evenly spread, the last one among them."""
+def spread_epochs(count: int, epochs: int = EPOCHS) -> str:
+    """So many epochs of a task, evenly spread, the last one among them."""
+    count = min(count, epochs)
     if count <= 0:
         return "none"
-    return ",".join(str(round(EPOCHS * (i + 1) / count)) for i in range(min(count, EPOCHS)))
+    return ",".join(str(round(epochs * (i + 1) / count)) for i in range(count))
 
 
 # Where replay happens: what it is called, and the fields that say so.

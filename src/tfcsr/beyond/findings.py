@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pvariance
 
-from tfcsr.beyond.arms import ADAPTIVE, ARMS, FIELD, NAMES, OURS, WHEN, WITHOUT, FieldValue, section_of
-from tfcsr.beyond.study import Beyond, Row, accuracies
+from tfcsr.beyond.arms import ADAPTIVE, ARMS, FIELD, NAMES, OURS, SECTIONS, WHEN, WITHOUT, FieldValue, section_of
+from tfcsr.beyond.study import Beyond, Row, accuracies, epoch_of_replay
 from tfcsr.experiments.record import Record, question
 from tfcsr.experiments.statistics import Estimate, optional_estimate, paired_difference
 
@@ -108,15 +108,17 @@ def outcome(study: Beyond, arm: str, against: str | None = None, label: str | No
     )
 
 
-def has_own_runs(study: Beyond, section: str) -> bool:
-    """Whether any run was made for this section, and not for one that is shown before it."""
-    before: set[object] = set()
-    for name in ARMS:
-        if section_of(name) == section:
-            break
-        before |= {question(spec) for spec in study.specs(name).values()}
-    arms = [name for name in ARMS if section_of(name) == section]
-    return any(question(r.run_spec) not in before for name in arms for r in study.of(name).values())
+def sections_with_runs(study: Beyond) -> set[str]:
+    """Those that any run was made for. One that several need is the first one's; of those asked for, if any is."""
+    found: set[str] = set()
+    taken: set[object] = set()
+    for section in sorted(SECTIONS, key=lambda name: name not in study.sections):
+        needed = [spec for name in ARMS if section_of(name) == section for spec in study.specs(name).values()]
+        own = {question(spec): spec for spec in needed if question(spec) not in taken}
+        if any(study.known(spec) is not None for spec in own.values()):
+            found.add(section)
+        taken |= own.keys()
+    return found
 
 
 def accuracy_rows(study: Beyond) -> list[Outcome]:
@@ -187,6 +189,12 @@ class Target:
     at_no_loss: list[Point]
     tried: list[Point]
 
+    @property
+    def nearest(self) -> list[Point]:
+        """What lost least of all that was tried, as far as it can be paired."""
+        known = [(point.difference.mean, point) for point in self.tried if point.difference is not None]
+        return [max(known, key=lambda found: found[0])[1]] if known else []
+
 
 def quarter(points: Sequence[Point]) -> Target:
     tried = [p for p in points if p.n and not p.control and p.batches is not None and p.batches <= QUARTER + 1e-9]
@@ -228,16 +236,27 @@ class Adapting:
     label: str
     adaptive: Outcome
     fixed: Outcome
+    matched: bool
+    """Whether, seed by seed, the two replay as many images, as far as whole epochs can."""
     verdict: str
 
 
 def adapting(study: Beyond) -> list[Adapting]:
     found = []
     for name, (label, _) in ADAPTIVE.items():
-        adaptive = outcome(study, f"adapting/{name}", f"adapting/{name}/fixed")
-        fixed = outcome(study, f"adapting/{name}/fixed")
-        found.append(Adapting(label, adaptive, fixed, gain_verdict(adaptive.difference)))
+        arm, twin = f"adapting/{name}", f"adapting/{name}/fixed"
+        adaptive, fixed, twins = outcome(study, arm, twin), outcome(study, twin), study.of(twin)
+        matched = all(_replay_alike(run, twins[seed]) for seed, run in study.of(arm).items() if seed in twins)
+        # Of two that replay differently, more replay may be what pays.
+        verdict = gain_verdict(adaptive.difference) if matched else "open"
+        found.append(Adapting(label, adaptive, fixed, matched, verdict))
     return found
+
+
+def _replay_alike(one: Record, other: Record) -> bool:
+    if one.replayed is None or other.replayed is None:
+        return False
+    return abs(one.replayed - other.replayed) <= 0.55 * epoch_of_replay(one)  # steps vary a little from task to task
 
 
 @dataclass(frozen=True)
@@ -263,8 +282,6 @@ class Bin:
     recall: float
     accuracy: float
     pairs: int
-    interval: tuple[float, float]
-    """Where the recall lies by Wilson, taking every answer as drawn by itself."""
 
 
 @dataclass(frozen=True)
@@ -275,8 +292,8 @@ class Honesty:
     method: str
     n: int
     correlation: Estimate | None
-    most_correlation: Estimate | None
-    """The correlation that an unbiased exam of this size would have: few questions are noise."""
+    honest_correlation: Estimate | None
+    """The correlation to be expected of an unbiased exam of this size: few questions are noise."""
     asked: float | None
     """How many questions there are about a class, on the average."""
     bias: Estimate | None
@@ -319,7 +336,7 @@ def correlation(pairs: Sequence[Pair]) -> float | None:
     return max(-1.0, min(1.0, together / math.sqrt(spread_x * spread_y)))
 
 
-def most_correlation(pairs: Sequence[Pair]) -> float | None:
+def honest_correlation(pairs: Sequence[Pair]) -> float | None:
     """What it would be if each answer were right with the class's test accuracy as its probability."""
     if len(pairs) < 2:
         return None
@@ -339,7 +356,8 @@ def wilson(right: int, asked: int) -> tuple[float, float]:
     share, square = right / asked, Z95 * Z95
     middle = (share + square / (2 * asked)) / (1 + square / asked)
     half = Z95 * math.sqrt(share * (1 - share) / asked + square / (4 * asked * asked)) / (1 + square / asked)
-    return 100 * max(0.0, middle - half), 100 * min(1.0, middle + half)
+    # Without rounding: who knows nothing may have an accuracy of 0, who knows all one of 100.
+    return 0.0 if right == 0 else 100 * (middle - half), 100.0 if right == asked else 100 * (middle + half)
 
 
 @dataclass(frozen=True)
@@ -388,7 +406,7 @@ def honesty(study: Beyond, source: str, method: str) -> Honesty:
         method=method,
         n=len(runs),
         correlation=mean_of(map(correlation, runs)),
-        most_correlation=mean_of(map(most_correlation, runs)),
+        honest_correlation=mean_of(map(honest_correlation, runs)),
         asked=fmean(pair.asked for pair in everything) if everything else None,
         bias=mean_of(fmean(run) for run in whole),
         bias_at_end=mean_of(after[-1]) if after else None,
@@ -406,10 +424,7 @@ def binned(pairs: Iterable[Pair], bins: Sequence[tuple[float, float]] = BINS) ->
     for low, high in bins:
         own = [p for p in pairs if low <= p.accuracy < high or (high == bins[-1][1] == p.accuracy)]
         if own:
-            interval = wilson(sum(p.right for p in own), sum(p.asked for p in own))
-            found.append(
-                Bin(low, high, fmean(p.recall for p in own), fmean(p.accuracy for p in own), len(own), interval)
-            )
+            found.append(Bin(low, high, fmean(p.recall for p in own), fmean(p.accuracy for p in own), len(own)))
     return found
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from tfcsr.beyond.arms import ARMS, EPOCHS, SECTIONS, Arm, section_of, spread_epochs
+from tfcsr.beyond.arms import ARMS, SECTIONS, Arm, section_of, spread_epochs
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import SpecError
 from tfcsr.experiments.record import Record, Records, question
@@ -52,7 +52,7 @@ class Beyond(Study):
                 other = self.of(arm.matches).get(seed)
                 if other is None:
                     continue
-                more["replay_epochs"] = spread_epochs(mixed_epochs(other))
+                more["replay_epochs"] = spread_epochs(mixed_epochs(other), other.run_spec.epochs)
             known = (name, seed, str(more))
             if known not in self._specs:
                 self._specs[known] = arm.spec(seed, **more)
@@ -85,14 +85,21 @@ def accuracies(runs: dict[int, Record]) -> dict[int, float]:
     return {seed: record.final_accuracy for seed, record in runs.items()}
 
 
-def mixed_epochs(record: Record) -> int:
-    """In how many epochs of a task, on the average, as many images would have been replayed as this run did, at half a
-    batch each.
+def epoch_of_replay(record: Record) -> float:
+    """How many images a run like this replays, in all, for one epoch of each task: half a batch a step, or all that the
+    memory holds.
     """
     spec = record.run_spec
     steps = record.optimizer_steps / (spec.epochs * spec.tasks)
     later = max(1, spec.tasks - 1)  # in the first task there is nothing to replay
-    return min(EPOCHS, round((record.replayed or 0) / (steps * (spec.batch_size // 2) * later)))
+    held: int = max(1, round(spec.buffer_capacity * (1 - spec.get("exam_share", 0.0))))
+    half: int = spec.batch_size // 2
+    return steps * min(half, held) * later
+
+
+def mixed_epochs(record: Record) -> int:
+    """In how many epochs of a task, on the average, as many images would have been replayed as this run did."""
+    return min(record.run_spec.epochs, round((record.replayed or 0) / epoch_of_replay(record)))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,163 @@
+"""The runs behind our own claims: how many, each once, with the paper's budget, and controls that match."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.beyond.invented import fill, plausible, record_of, study_of
+from tfcsr.beyond.arms import (
+    ADAPTIVE,
+    ARMS,
+    EPOCHS,
+    NAMES,
+    OURS,
+    RECIPE,
+    SECTIONS,
+    SPACED,
+    WHEN,
+    random_epochs,
+    section_of,
+    spread_epochs,
+)
+from tfcsr.beyond.study import chosen, mixed_epochs
+from tfcsr.errors import SpecError
+from tfcsr.experiments.record import question
+from tfcsr.recall.schedule import SCHEDULES
+
+SHARED = {f"accuracy/{method}": f"frontier/{method}/{when}" for method, when in
+          (("er", "every"), ("er-ace", "every"), (OURS, "spaced"))}  # fmt: skip
+AT_THE_PAPERS_BUDGET = ("accuracy", "frontier", "adapting", "exam", "ablation", "policies", "choices")
+
+
+def test_every_arm_is_in_a_section_and_every_section_has_arms():
+    assert {section_of(name) for name in ARMS} == set(SECTIONS)
+
+
+def test_the_plan_has_every_run_once():
+    waiting = [name for name, arm in ARMS.items() if arm.matches]
+    assert waiting == [f"adapting/{name}/fixed" for name in ADAPTIVE]
+    expected = sum(arm.seeds for name, arm in ARMS.items() if name not in waiting) - 5 * len(SHARED)
+    assert len(study_of().plan()) == len(study_of().missing()) == expected
+    # With fewer seeds an arm of fewer has the first of them.
+    few = study_of(seeds=2).plan()
+    assert len(few) == sum(min(2, arm.seeds) for name, arm in ARMS.items() if name not in waiting) - 2 * len(SHARED)
+    assert {spec.seed for spec in few} == {0, 1, 100}
+
+
+def test_two_arms_are_one_run_only_where_it_is_meant():
+    study, seen = study_of(), {}
+    for name in ARMS:
+        for spec in study.specs(name).values():
+            seen.setdefault(question(spec), []).append(name)
+    assert {tuple(names) for names in seen.values() if len(names) > 1} == set(SHARED.items())
+
+
+def test_what_is_done_is_not_wanted_again_and_the_twins_come_then():
+    study = fill(study_of(sections=["adapting"], seeds=2), plausible, seeds=2)
+    assert not study.missing()
+    # Three twins may be one run: all of these replay in five epochs.
+    assert len(study.plan()) == 2 * len(ADAPTIVE) + 2
+    assert all(study.of(f"adapting/{name}/fixed").keys() == {0, 1} for name in ADAPTIVE)
+
+
+@pytest.mark.parametrize("section", AT_THE_PAPERS_BUDGET)
+def test_the_budget_is_the_papers(section):
+    study = fill(study_of(sections=[section], seeds=1), plausible, seeds=1) if section == "adapting" else study_of()
+    for name in (name for name in ARMS if section_of(name) == section):
+        for spec in study.specs(name).values():
+            found = (spec.benchmark, spec.tasks, spec.class_order, spec.epochs, spec.batch_size, spec.model)
+            assert found == ("split-cifar100", 10, 42, 20, 64, "resnet18"), name
+            assert spec.get("buffer_capacity", 1000) == 1000, name
+            assert spec.get("new_data", "half") == "half", name
+            assert spec.get("joint_epoch", "newest") == "newest", name
+            assert record_of(spec, 50.0).optimizer_steps == 79 * 20 * 10
+
+
+def test_all_methods_have_one_recipe():
+    for section in ("accuracy", "frontier", "exam"):
+        for name in (name for name in ARMS if section_of(name) == section):
+            spec = ARMS[name].spec(0)
+            for field, value in RECIPE.items():
+                if (spec.method, field) != ("icarl", "policy"):
+                    assert spec.get(field, value) == value, (name, field)
+
+
+def test_settings_are_chosen_without_test_data_and_without_our_seeds():
+    others = {spec.seed for name in ARMS if section_of(name) != "choices" for spec in study_of().specs(name).values()}
+    for name in (name for name in ARMS if section_of(name) == "choices"):
+        ((seed, spec),) = study_of().specs(name).items()
+        assert spec.held_out == 0.1
+        assert seed not in others
+
+
+def test_where_replay_happens():
+    assert spread_epochs(5) == "4,8,12,16,20"
+    assert (spread_epochs(2), spread_epochs(1), spread_epochs(0), spread_epochs(-3)) == ("10,20", "20", "none", "none")
+    for method in ("er", "er-ace", OURS):
+        for when in WHEN:
+            spec = ARMS[f"frontier/{method}/{when}"].spec(3)
+            listed = spec.replay_epochs
+            if method == OURS and when == "spaced":  # its schedule does that by itself
+                assert (listed, spec.schedule, spec.mastery_threshold) == ("due", "expanding", 0.0)
+            else:
+                expected = {"spaced": SPACED, "same-new": SPACED, "fourth": "4,8,12,16,20", "two": "10,20", "one": "20"}
+                expected |= {"none": "none", "random": random_epochs(5)(3)["replay_epochs"]}
+                assert listed == expected.get(when, "all")
+            assert spec.replay_per_batch == {"sixteen": 16, "eight": 8}.get(when, 0)
+            assert spec.unmixed == ("same" if when == "same-new" else "full")
+
+
+@given(count=st.integers(1, EPOCHS), seed=st.integers(0, 99), of=st.integers(1, 60))
+def test_epochs_are_of_a_task_and_each_once(count, seed, of):
+    drawn = random_epochs(count)(seed)["replay_epochs"]
+    for listed, most in ((spread_epochs(count), EPOCHS), (drawn, EPOCHS), (spread_epochs(count, of), of)):
+        epochs = [int(epoch) for epoch in listed.split(",")]
+        assert len(set(epochs)) == min(count, most)
+        assert epochs == sorted(epochs)
+        assert 1 <= epochs[0] <= epochs[-1] <= most
+    assert spread_epochs(count, of).endswith(str(of))
+
+
+def test_random_epochs_differ_by_seed_and_not_by_method():
+    drawn = [random_epochs(5)(seed)["replay_epochs"] for seed in range(5)]
+    assert len(set(drawn)) == 5
+    for seed in range(5):
+        assert {ARMS[f"frontier/{m}/random"].spec(seed).replay_epochs for m in ("er", "er-ace", OURS)} == {drawn[seed]}
+
+
+@given(epochs=st.floats(0, EPOCHS))
+def test_a_control_replays_as_much_as_what_it_matches(epochs):
+    """To the nearest epoch's images, however many the schedule took; and only once that is known."""
+    study, name = study_of(sections=["adapting"], seeds=2), "adapting/sm2"
+    assert not study.specs(f"{name}/fixed")
+    spec = study.specs(name)[1]
+    an_epoch = 79 * 32 * 9
+    replayed = round(epochs * an_epoch)
+    study.add(record_of(spec, 50.0, replayed=replayed))
+    assert list(study.specs(f"{name}/fixed")) == [1]
+    control = record_of(study.specs(f"{name}/fixed")[1], 50.0)
+    assert abs(control.replayed - replayed) <= an_epoch / 2
+    assert mixed_epochs(control) == round(replayed / an_epoch)
+    changed = {n for n, v in control.run_spec.identity().items() if spec.identity().get(n) != v}
+    assert changed <= {"replay_epochs", "schedule", *(option.name for option in SCHEDULES.options("expanding"))}
+
+
+def test_a_control_matches_on_other_data_too():
+    study = study_of(sections=["adapting"], seeds=1, data="tiny")
+    spec = study.specs("adapting/fsrs")[0]
+    study.add(record_of(spec, 50.0, optimizer_steps=2 * spec.epochs * spec.tasks, replayed=2 * 22 * 2 * 3))
+    control = study.specs("adapting/fsrs/fixed")[0]
+    assert (control.epochs, control.replay_epochs) == (4, "1,3,4")
+
+
+def test_sections_are_chosen_by_name():
+    assert chosen(["beyond"]) == list(SECTIONS)
+    assert chosen(["beyond/exam", "beyond/accuracy", "beyond/exam"]) == ["accuracy", "exam"]
+    with pytest.raises(SpecError, match="unknown target 'beyond/nope'"):
+        chosen(["beyond/nope"])
+
+
+def test_other_data_takes_the_place_of_all():
+    study = study_of(seeds=1, data="tiny")
+    assert {(spec.benchmark, spec.tasks, spec.augment) for spec in study.plan()} == {("tiny", 3, "none")}
+    assert {spec.method for spec in study.plan()} == set(NAMES)

@@ -1,0 +1,337 @@
+"""What the runs say, on runs whose answer is known."""
+
+import math
+import statistics
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.beyond.invented import fill, plausible, record_of, study_of
+from tfcsr.beyond import findings
+from tfcsr.beyond.arms import ARMS, NAMES, OURS, WHEN
+from tfcsr.beyond.findings import Pair
+from tfcsr.experiments.statistics import Estimate, estimate
+
+
+def between(low, high, n=5):
+    return Estimate((low + high) / 2, low, high, n)
+
+
+def put(study, arm, finals, **more):
+    """Runs of an arm that ended like this, by seed."""
+    for seed, final in finals.items():
+        study.add(record_of(study.specs(arm)[seed], final, **more))
+
+
+def answering(study, arm, seed, asked, right, accuracy, after):
+    spec = study.specs(arm)[seed]
+    after = [*after, *[after[-1]] * (spec.tasks - len(after))]
+    answers = {"recall_asked": asked, "recall_right": right, "class_accuracy": accuracy, "accuracy_after_task": after}
+    study.add(record_of(spec, 0.0, **answers))
+
+
+def test_too_few_seeds_give_no_interval():
+    assert findings.believed(None) is None
+    assert findings.believed(Estimate(1.5, 0.0, 3.0, 2)) == Estimate(1.5, None, None, 2)
+    assert findings.believed(between(0.0, 3.0, n=3)) == Estimate(1.5, 0.0, 3.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "loss", "gain", "change"),
+    [
+        (-0.49, 3.0, "no loss", "open", "open"),
+        (-0.5, 3.0, "open", "open", "open"),  # at the border it is not above it
+        (-0.4, -0.1, "no loss", "does not pay", "worse"),  # a loss, but smaller than what counts
+        (-3.0, -0.01, "loss", "does not pay", "worse"),
+        (-3.0, 0.0, "open", "does not pay", "open"),
+        (-3.0, 0.49, "open", "does not pay", "open"),
+        (-3.0, 0.5, "open", "open", "open"),
+        (0.0, 0.6, "no loss", "open", "open"),
+        (0.01, 0.02, "no loss", "pays", "better"),
+    ],
+)
+def test_verdicts_at_their_borders(low, high, loss, gain, change):
+    found = between(low, high)
+    assert findings.loss_verdict(found) == loss
+    assert findings.gain_verdict(found) == gain
+    assert findings.change_verdict(found) == change
+
+
+@pytest.mark.parametrize("found", [None, Estimate(5.0, None, None, 1), Estimate(5.0, None, None, 2)])
+def test_without_an_interval_everything_is_open(found):
+    judged = findings.loss_verdict(found), findings.gain_verdict(found), findings.change_verdict(found)
+    assert (*judged, findings.reached(found, 1.0)) == ("open",) * 4
+
+
+def test_a_target_is_met_by_the_mean():
+    assert findings.reached(estimate([49.0, 49.5, 50.0]), 49.5) == "met"
+    assert findings.reached(estimate([49.0, 49.5, 49.9]), 49.5) == "not met"
+
+
+def test_pairs_are_made_of_the_seeds_that_both_have():
+    study = study_of(seeds=6)
+    put(study, "accuracy/er", {0: 10.0, 1: 20.0, 2: 30.0, 4: 99.0})
+    put(study, f"accuracy/{OURS}", {1: 21.0, 2: 32.0, 3: 1.0})
+    assert findings.paired(study, f"accuracy/{OURS}", "accuracy/er") == Estimate(1.5, None, None, 2)
+    put(study, f"accuracy/{OURS}", {0: 13.0})
+    found = findings.paired(study, f"accuracy/{OURS}", "accuracy/er")
+    assert (found.mean, found.n) == (2.0, 3)
+    assert found.half_width == pytest.approx(4.302652729749462 / math.sqrt(3))  # Student's t, their deviation is 1
+    assert findings.paired(study, "accuracy/er", "accuracy/icarl") is None
+
+
+def test_the_frontier():
+    study = study_of()
+    for when, change in (("every", 0.0), ("spaced", -0.1), ("two", -3.0), ("one", -4.0), ("eight", 1.0)):
+        put(study, f"frontier/{OURS}/{when}", {seed: 50.0 + change + 0.01 * seed * (-1) ** seed for seed in range(3)})
+    points = {point.when: point for point in findings.frontier(study, OURS)}
+    assert list(points) == list(WHEN)
+    shares = {when: point.batches for when, point in points.items() if point.n}
+    assert shares == pytest.approx({"every": 1.0, "spaced": 0.25, "two": 0.1, "one": 0.05, "eight": 1.0})
+    assert points["eight"].images == pytest.approx(0.25)
+    verdicts = {when: point.verdict for when, point in points.items()}
+    expected = {"every": "", "spaced": "no loss", "two": "loss", "one": "loss", "eight": "no loss"}
+    assert verdicts == dict.fromkeys(WHEN, "open") | expected
+    assert points["none"].accuracy is points["none"].batches is None
+    target = findings.quarter(list(points.values()))
+    assert target.verdict == "met"
+    assert [point.when for point in target.at_no_loss] == ["spaced"]  # a control is no proposal, nor are all batches
+
+
+def test_the_target_of_the_frontier_is_missed_only_when_all_that_was_tried_lost():
+    def verdict(**changes):
+        study = study_of()
+        for when, change in changes.items():
+            noise = {"spaced": 1.0}.get(when, 0.0)
+            put(study, f"frontier/er/{when}", {s: 30 + change + noise * (s - 1) for s in range(3)})
+        return findings.quarter(findings.frontier(study, "er")).verdict
+
+    assert verdict() == verdict(every=0) == verdict(spaced=0) == verdict(every=0, random=0) == "open"
+    assert verdict(every=0, two=-2, one=-3) == "not met"
+    assert verdict(every=0, two=-2, spaced=0) == "open"
+    assert verdict(every=0, two=-2, one=0.1, random=-5) == "met"
+
+
+def test_the_two_effects_add_up():
+    study = study_of()
+    for when, final in (("every", 30.0), ("same-new", 27.0), ("spaced", 31.0), ("random", 30.5), ("fourth", 32.0)):
+        put(study, f"frontier/er/{when}", {seed: final + seed for seed in range(3)})
+    found = findings.effects(study, "er")
+    assert (found.less_replay.mean, found.more_new.mean, found.together.mean) == (-3.0, 4.0, 1.0)
+    assert (found.random.mean, found.fourth.mean) == (-0.5, 1.0)
+    assert findings.effects(study, OURS) == findings.Effects(None, None, None, None, None)
+
+
+def test_adapting_is_held_against_its_own_twin():
+    study = study_of(seeds=3)
+    put(study, "adapting/sm2", {0: 50.0, 1: 51.0, 2: 52.0}, replayed=79 * 32 * 9 * 3, probes=[[1, 1, 50.0]] * 7)
+    put(study, "adapting/sm2/fixed", {0: 49.0, 1: 49.9, 2: 51.1})
+    put(study, "adapting/fsrs", {0: 50.0})
+    by_label = {one.label: one for one in findings.adapting(study)}
+    found = by_label["SM-2, the memory"]
+    assert found.verdict == "pays"
+    assert found.adaptive.difference.mean == pytest.approx(1.0)
+    assert found.adaptive.replayed == found.fixed.replayed == 79 * 32 * 9 * 3
+    assert (found.adaptive.memory_checks, found.fixed.memory_checks) == (7, 0)
+    assert all(one.matched for one in by_label.values())
+    assert by_label["FSRS, the memory"].verdict == by_label["Leitner boxes, each class"].verdict == "open"
+
+
+@pytest.mark.parametrize("replayed", [None, 79 * 32 * 9 * 4.6, 79 * 32 * 9 * 3.4])
+def test_adapting_is_open_where_its_twin_replays_another_amount(replayed):
+    study = study_of(seeds=3)
+    put(study, "adapting/sm2", {0: 50.0, 1: 51.0, 2: 52.0}, replayed=79 * 32 * 9 * 4)
+    put(study, "adapting/sm2/fixed", {0: 40.0, 1: 41.0, 2: 42.0}, replayed=replayed)
+    found = next(one for one in findings.adapting(study) if one.label == "SM-2, the memory")
+    assert (found.matched, found.verdict, found.adaptive.difference.mean) == (False, "open", 10.0)
+
+
+PAIRS = st.lists(
+    st.builds(lambda n, k, a: Pair(1, min(n, k), n, a), st.integers(1, 40), st.integers(0, 40), st.floats(0, 100)),
+    min_size=3,
+    max_size=30,
+)
+
+
+@given(pairs=PAIRS)
+def test_the_correlation_is_pearsons(pairs):
+    x, y = [pair.recall for pair in pairs], [pair.accuracy for pair in pairs]
+    found = findings.correlation(pairs)
+    if statistics.pstdev(x) < 1e-6 or statistics.pstdev(y) < 1e-6:
+        return
+    assert found == pytest.approx(statistics.correlation(x, y), abs=1e-6)
+    assert -1 <= found <= 1
+
+
+def test_a_correlation_that_is_not_defined():
+    assert findings.correlation([]) is findings.correlation([Pair(1, 1, 2, 50.0)]) is None
+    assert findings.correlation([Pair(1, 1, 2, 50.0), Pair(1, 1, 2, 70.0)]) is None  # the recall does not vary
+    assert findings.correlation([Pair(1, 1, 2, 50.0), Pair(1, 2, 2, 50.0)]) is None
+    assert findings.correlation([Pair(1, 1, 4, 10.0), Pair(1, 2, 4, 20.0), Pair(1, 3, 4, 30.0)]) == pytest.approx(1)
+
+
+def test_few_questions_bound_the_correlation():
+    one = [Pair(1, 0, 1, a) for a in (0.0, 100.0)]
+    assert findings.honest_correlation(one) == 1.0  # whoever knows all or nothing needs one question
+    few, many = ([Pair(1, 0, n, a) for a in (20.0, 50.0, 80.0)] for n in (1, 1000))
+    variance, noise = 0.06, (0.16 + 0.25 + 0.16) / 3
+    assert findings.honest_correlation(few) == pytest.approx(math.sqrt(variance / (variance + noise)))
+    assert 0.99 < findings.honest_correlation(many) < 1
+    assert findings.honest_correlation([Pair(1, 0, 1, 50.0)] * 3) is None
+
+
+@given(n=st.integers(1, 500), share=st.floats(0, 1))
+def test_wilsons_interval(n, share):
+    """Its ends are the shares from which what was found is just 1.96 of their own deviations away."""
+    found = round(n * share) / n
+    low, high = (end / 100 for end in findings.wilson(round(n * share), n))
+    assert 0 <= low <= found <= high <= 1
+    for end in (low, high):
+        assert n * (found - end) ** 2 == pytest.approx(1.959964**2 * end * (1 - end), rel=1e-6, abs=1e-12)
+
+
+def test_wilsons_interval_as_it_is_printed():
+    assert findings.wilson(8, 10) == pytest.approx((49.02, 94.33), abs=0.01)
+    assert findings.wilson(0, 10) == pytest.approx((0.0, 27.75), abs=0.01)
+
+
+def test_an_exam_with_known_answers():
+    """Two classes, then three: recall 100 and 0, then 50, 50 and 100, against accuracy that is known."""
+    study = study_of(seeds=3)
+    asked, right = [[2, 2, 0], [2, 2, 4]], [[2, 0, 0], [1, 1, 4]]
+    accuracy = [[90.0, 30.0, 77.0], [40.0, 60.0, 85.0]]  # of a class that nobody has seen too, as a result has it
+    for seed in range(3):
+        answering(study, "exam/er", seed, asked, right, accuracy, [60.0 + seed, 10.0])
+    found = findings.honesty(study, "exam", "er")
+    assert (found.n, found.moments, len(found.pairs)) == (3, 6, 15)
+    assert found.asked == pytest.approx(12 / 5)
+    recall, truth = [100, 0, 50, 50, 100], [90, 30, 40, 60, 85]
+    assert found.correlation.mean == pytest.approx(statistics.correlation(recall, truth))
+    assert found.correlation.half_width == pytest.approx(0)
+    first, second = (10 - 30) / 2, (10 - 10 + 15) / 3
+    assert [value.mean for value in found.bias_after if value] == pytest.approx([first, second])
+    assert found.bias.mean == pytest.approx((first + second) / 2)  # each moment counts alike
+    assert found.bias_at_end is None  # nobody was asked after the tenth task
+    # As a whole 2 of 4, then 6 of 8: 15 to 85 %, and 41 to 93 %.
+    assert found.error.mean == pytest.approx((11 + 65) / 2)
+    assert found.covered == 3
+    assert findings.honesty(study, "probe", "er").n == 0
+
+
+def test_an_honest_exam_is_found_honest_and_the_probe_is_not():
+    study = fill(study_of(sections=["accuracy", "exam"]), plausible)
+    exam, probe = findings.honesty(study, "exam", OURS), findings.honesty(study, "probe", OURS)
+    assert exam.bias.low < 0 < exam.bias.high
+    assert exam.covered / exam.moments > 0.8
+    assert exam.correlation.mean == pytest.approx(exam.honest_correlation.mean, abs=0.05)
+    assert findings.change_verdict(probe.bias) == "better"
+    assert probe.bias_at_end.mean > 20
+    assert probe.covered == 0
+    assert len(probe.bias_after) == 10
+
+
+def test_answers_that_cannot_be_are_left_out():
+    study = study_of(seeds=3)
+    asked, right = [[2, 2, 2, -1], [1]], [[3, -1, 1, 0]]
+    answering(study, "exam/er", 0, asked, right, [[50.0, 50.0, math.nan, 50.0], []], [50.0])
+    answering(study, "exam/er", 1, [], [], [], [50.0])
+    found = findings.honesty(study, "exam", "er")
+    assert (found.n, found.pairs, found.correlation, found.bias, found.bias_after) == (0, [], None, None, [])
+
+
+@given(pairs=PAIRS)
+def test_every_class_is_in_one_bin(pairs):
+    bins = findings.binned(pairs)
+    assert sum(part.pairs for part in bins) == len(pairs)
+    for part in bins:
+        assert part.low - 1e-9 <= part.accuracy <= part.high + 1e-9
+
+
+def test_the_ends_of_the_bins():
+    bins = findings.binned([Pair(1, 1, 2, a) for a in (0.0, 19.9, 20.0, 80.0, 100.0)])
+    assert [(part.low, part.pairs) for part in bins] == [(0, 2), (20, 1), (80, 2)]
+
+
+def test_the_exams_cost_and_the_ablation_are_paired_with_the_whole():
+    study = study_of(seeds=3)
+    put(study, f"accuracy/{OURS}", {0: 50.0, 1: 51.0, 2: 53.0})
+    put(study, f"exam/{OURS}", {0: 49.0, 1: 50.0, 2: 52.0})
+    put(study, "ablation/strong", {0: 45.0, 1: 46.1, 2: 48.2})
+    assert findings.exam_cost(study, OURS).difference.mean == -1.0
+    assert findings.exam_cost(study, "er").difference is None
+    rows = findings.ablation(study)
+    assert (rows[0].label, rows[0].difference) == ("all of it", None)
+    known = {row.name: row.difference.mean for row in rows if row.difference is not None}
+    assert known == pytest.approx({"ablation/strong": -4.9, f"exam/{OURS}": -1.0})
+
+
+def test_the_field():
+    study = study_of(seeds=3)
+    put(study, "field/500/spaced", {0: 49.0, 1: 50.0, 2: 50.9})
+    put(study, "field/2000/every", {0: 59.0, 1: 59.2, 2: 59.4})
+    found = {(one.memory, one.way): (one.verdict, one.ahead) for one in findings.field(study)}
+    assert found == {
+        (500, "spaced"): ("not met", "met"),
+        (500, "every"): ("open", "open"),
+        (2000, "spaced"): ("open", "open"),
+        (2000, "every"): ("met", "met"),
+    }
+    assert [findings.best_published(memory).accuracy[memory] for memory in (500, 2000)] == [49.9, 59.1]
+    assert findings.best_published(7) is None
+
+
+def test_a_ranking():
+    study = study_of(seeds=3)
+    setting = "elsewhere/cnn"
+    for method, final in (("er", 20.0), ("icarl", 40.0), (OURS, 35.0), ("joint", 60.0)):
+        put(study, f"{setting}/{method}", {seed: final + seed for seed in range(3)})
+    found = findings.ranking(study, setting)
+    assert found.order == ["icarl", OURS, "er"]
+    assert [place.n for place in found.places] == [3, 3, 3, 0, 0]
+    assert (found.rival, found.lead.mean, found.complete) == ("icarl", -5.0, False)
+    assert found.bound.difference.mean == 40.0
+    assert findings.ranking(study, "elsewhere/mnist").order == []
+    assert set(findings.settings()) == {name.rpartition("/")[0] for name in ARMS if name.startswith("elsewhere/")}
+
+
+def test_choices_are_judged_by_what_was_held_out():
+    study = fill(study_of(sections=["choices"]), lambda name, seed: 30.0 + len(name))
+    found = findings.choices(study)
+    assert set(found) == set(NAMES) - {"joint"}
+    assert [[one.label for one in tried if one.chosen] for tried in found.values()] == [
+        ["as it is"],
+        *([f"{NAMES[method]}, this recipe"] for method in ("er", "er-ace", "derpp", "icarl")),
+    ]
+    assert found[OURS][0].held_out == pytest.approx(31.0 + len("choices/as it is"))
+    assert "accuracy" not in {field for field in vars(found[OURS][0]) if field != "held_out"}
+
+
+def test_a_section_has_runs_of_its_own():
+    study = study_of(sections=["accuracy"])
+    put(study, "accuracy/er", {0: 30.0})  # which is also a point of the frontier
+    assert findings.sections_with_runs(study) == {"accuracy"}
+    study.sections = ["frontier"]
+    assert findings.sections_with_runs(study) == {"frontier"}
+    study.sections = ["exam"]
+    assert findings.sections_with_runs(study) == {"accuracy"}
+    put(study, "frontier/er/none", {0: 8.0})
+    assert findings.sections_with_runs(study) == {"accuracy", "frontier"}
+
+
+def test_of_an_older_run_nobody_knows_what_was_replayed():
+    study = study_of()
+    put(study, "frontier/er/every", {0: 30.0}, replayed=None)
+    put(study, "frontier/er/spaced", {0: 29.0})
+    points = {point.when: point for point in findings.frontier(study, "er")}
+    assert points["spaced"].batches == 0.25
+    assert points["spaced"].images is None
+
+
+def test_the_curve_of_runs_that_are_not_of_one_length():
+    spec = ARMS["accuracy/er"].spec(0)
+    one = record_of(spec, 30.0)
+    short = replace(one, accuracy_after_task=[1.0, 2.0])
+    assert len(findings.curve([one, short])) == 2
+    assert findings.curve([]) == []

@@ -1,0 +1,300 @@
+"""The page of our own claims: whole, empty or in part, it says what the runs say, and what is missing."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.beyond.invented import fill, plausible, record_of, study_of
+from tfcsr.beyond.arms import ARMS, FIELD, NAMES, OURS, SECTIONS, section_of
+from tfcsr.beyond.study import open_study
+from tfcsr.cli import main
+from tfcsr.experiments.record import Records
+from tfcsr.experiments.statistics import Estimate
+from tfcsr.experiments.study import run_missing
+from tfcsr.reporting import beyond
+from tfcsr.reporting.beyond import PAGE, outcome_lines, page_text, write_pages
+from tfcsr.reporting.pages import with_interval
+
+ALL = list(SECTIONS)
+DRAWN = ["accuracy", "frontier", "exam"]
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return fill(study_of(seeds=3), plausible)
+
+
+@pytest.fixture(scope="module")
+def text(whole):
+    return text_of(whole)
+
+
+def text_of(study, shown=ALL, drawn=()):
+    text = page_text(study, shown, drawn)
+    sound(text)
+    return text
+
+
+def sound(text):
+    assert not re.search(r"\bnan\b|\binf\b|None|\[\]|<tfcsr|Estimate\(", text)
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        widths = {line.count("|") for line in table.splitlines()}
+        assert len(widths) == 1, table
+    assert "\n\n\n" not in text
+
+
+def part(text, section):
+    """A section of the page, without its heading."""
+    return text.split(f"## {SECTIONS[section]}\n")[1].split("\n## ")[0]
+
+
+def test_the_whole_page(whole, tmp_path):
+    pages = write_pages(whole, tmp_path)
+    text = (tmp_path / PAGE).read_text()
+    sound(text)
+    assert pages[-1] == tmp_path / PAGE
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Targets", *SECTIONS.values(), "How it was made"]
+    assert re.findall(r"\]\((.*?)\)", text) == [f"{name}.svg" for name in DRAWN]
+    for name in DRAWN:
+        assert {tmp_path / f"{name}.{kind}" for kind in ("png", "svg")} <= set(pages)
+        assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+        assert (tmp_path / f"{name}.svg").stat().st_size < 300_000
+    assert "no runs" not in text.lower()
+    assert "yet to be made" not in text
+    # Its results alone give the same page, and the same pictures, elsewhere.
+    again = study_of(Records.read(tmp_path / "results.json").runs, seeds=3)
+    for page in write_pages(again, tmp_path / "again"):
+        assert page.read_bytes() == (tmp_path / page.name).read_bytes(), page.name
+
+
+def test_the_opening_says_budget_and_recipe(text):
+    assert "20 epochs of 79 steps of 64 images a task, a memory of 1,000" in text
+    assert "`lr 0.0007`" in text
+    assert "Made by `tfcsr reproduce beyond`" in text
+
+
+def test_targets_are_judged_not_typed():
+    def verdicts(ours):
+        study = fill(study_of(seeds=3, sections=["accuracy", "field"]), lambda name, seed: ours + seed / 100)
+        rows = text_of(study).split("## Targets")[1].split("\n## ")[0].strip().splitlines()[2:]
+        return [row.split(" | ")[-1].removesuffix(" |") for row in rows]
+
+    assert verdicts(49.0) == ["not met; aim not met", "open", *["not met; aim not met"] * 4]
+    assert verdicts(49.6) == ["met; aim not met", "open", *["not met; aim not met"] * 4]
+    assert verdicts(49.494) == [
+        "met, but its interval reaches below; aim not met",
+        "open",
+        *["not met; aim not met"] * 4,
+    ]
+    assert verdicts(58.5) == ["met; aim met", "open", *["met; aim met"] * 2, *["met; aim not met"] * 2]
+
+
+def test_the_frontiers_target(text):
+    row = next(line for line in text.splitlines() if "at no loss |" in line)
+    assert "25 % (epochs 1, 3, 5, 8, 13): " in row
+    assert row.endswith("| met |")
+
+
+def test_what_was_found_is_said(text):
+    assert f"`{OURS}` is ahead of the best of the others, iCaRL: +" in part(text, "accuracy")
+    assert "the paper's best is 13.17 % (one run)" in part(text, "accuracy")
+    assert "ER-ACE loses nothing with 25 % of the replay batches or fewer: 25 % (" in part(text, "frontier")
+    assert f"Told apart for `{OURS}`: replaying less is worth -1." in part(text, "frontier")
+    assert "Random epochs are " in part(text, "frontier")
+    assert "SM-2, the memory" in part(text, "adapting")
+    assert f"The paper's probe of replayed examples, {OURS}: recall is too high, +" in part(text, "exam")
+    assert "The exam, ER: recall is not biased as far as can be told" in part(text, "exam")
+    assert "What an exam costs in accuracy, paired: ER -1." in part(text, "exam")
+    assert "| all of it |" in part(text, "ablation")
+    assert "against class-balanced" in part(text, "policies")
+    assert all(f"| {value.method} |" in part(text, "field") for value in FIELD)
+    assert "split-mnist, 5 tasks of 10 epochs, cnn, memory 200: `tfcsr-distill` is number 1 of 5" in text
+    assert part(text, "elsewhere").count("; the order is that at the paper's budget") == 4
+    assert "| tfcsr-distill | as it is | " in part(text, "choices")
+
+
+def test_choices_do_not_show_test_accuracy(whole, text):
+    lines = part(text, "choices").splitlines()
+    for name in (name for name in ARMS if section_of(name) == "choices"):
+        (record,) = whole.of(name).values()
+        assert f"{record.final_accuracy:.2f}" != f"{record.held_out_accuracy:.2f}"
+        row = next(line for line in lines if f"| {ARMS[name].label} |" in line)
+        assert f"| {record.held_out_accuracy:.2f} |" in row
+        assert f"{record.final_accuracy:.2f}" not in row
+
+
+def test_a_page_without_a_single_run(tmp_path):
+    study = study_of(seeds=3)
+    pages = write_pages(study, tmp_path)
+    assert [page.name for page in pages] == [PAGE]
+    text = pages[-1].read_text()
+    sound(text)
+    assert text.count("No runs yet.") == len(SECTIONS)
+    assert f"{len(study.plan())} of {len(study.plan())} runs have yet to be made" in text
+    assert list(outcome_lines(study, pages)) == [
+        f"{len(study.plan())} runs have yet to be made: the same command goes on",
+        str(pages[-1]),
+    ]
+    (asked,) = write_pages(study_of(sections=["exam"]), tmp_path)
+    assert re.findall(r"^## (.*)$", asked.read_text(), re.MULTILINE) == ["Targets", SECTIONS["exam"], "How it was made"]
+
+
+@pytest.mark.parametrize("section", ALL)
+def test_sections_that_were_not_asked_for_are_shown_if_there_are_runs(section, tmp_path, monkeypatch):
+    monkeypatch.setattr(beyond, "save", lambda figure, path, kind: None)
+    made = fill(study_of(sections=[section], seeds=3), plausible)
+    asked = "choices" if section != "choices" else "accuracy"
+    study = study_of(made.records.runs, sections=[asked], seeds=3)
+    text = write_pages(study, tmp_path)[-1].read_text()
+    sound(text)
+    more = "accuracy" if section == "frontier" else ""  # some of its runs are that section's
+    shown = [SECTIONS[name] for name in SECTIONS if name in (asked, section, more)]
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Targets", *shown, "How it was made"]
+    assert part(text, asked) == "\nNo runs yet.\n"
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_few_seeds_decide_nothing(seeds):
+    text = text_of(fill(study_of(seeds=seeds), plausible, seeds=seeds))
+    said = text.split("## Targets")[1]
+    assert "±" not in said
+    assert not re.search(r"\b(met|no loss|pays|better|worse|ahead of|behind)\b", said.replace("at no loss", ""))
+    assert ("(n 1)" if seeds == 1 else "(n 2, no interval)") in said
+    assert f"The exam, ER: open, {seeds} run" in said
+
+
+def test_every_arm_may_be_the_only_one():
+    for name, arm in ARMS.items():
+        if arm.matches is None:
+            study = study_of(seeds=3)
+            for seed, spec in study.specs(name).items():
+                study.add(record_of(spec, 30.0 + seed, collapsed=2 if seed == 1 else None))
+            sound("\n".join(beyond.SAID[section_of(name)](study)))
+            if name.startswith("frontier/"):
+                beyond.draw_frontier(study)
+
+
+@pytest.mark.parametrize("left_out", [0, 3])
+def test_runs_may_be_missing_anywhere(left_out):
+    numbers = itertools.count()
+    study = fill(study_of(seeds=3), lambda name, seed: None if next(numbers) % 4 == left_out else plausible(name, seed))
+    for drawing in beyond.DRAWN.values():
+        drawing(study)
+    text = text_of(study)
+    assert "(n 2, no interval)" in text
+    assert "yet to be made" in text
+
+
+def test_what_is_missing_is_named():
+    study = study_of(seeds=3)
+    for method in ("er", OURS):
+        for seed, spec in study.specs(f"accuracy/{method}").items():
+            study.add(record_of(spec, 30.0 + seed))
+    text = text_of(study)
+    assert "Without runs yet: ER-ACE; DER++; iCaRL; joint." in part(text, "accuracy")
+    assert "No runs yet." in part(text, "frontier")
+    for seed, spec in study.specs(f"frontier/{OURS}/one").items():
+        study.add(record_of(spec, 30.0 + seed))
+    text = text_of(study)
+    assert "tfcsr-distill: open, there is no run with replay in every epoch to compare with." in text
+    assert "ER: open, there is no run with 25 % of the replay batches or fewer." in text
+
+
+def test_runs_without_answers_are_no_exam():
+    study = study_of(seeds=3)
+    for seed, spec in study.specs("exam/er").items():
+        study.add(record_of(spec, 30.0 + seed))
+    assert beyond.draw_exam(study) is None
+    assert "| the exam | ER | – | no runs | – |" in part(text_of(study), "exam")
+
+
+def test_runs_that_died_are_told():
+    study = study_of(seeds=3)
+    for seed, spec in study.specs("accuracy/er").items():
+        study.add(record_of(spec, 10.0, collapsed=2 if seed else None))
+    assert "2 of 3 runs of ER collapsed" in part(text_of(study), "accuracy")
+
+
+def test_other_data_are_not_held_against_anything_published():
+    study = fill(study_of(seeds=3, data="tiny"), plausible)
+    text = text_of(study)
+    assert "Run on `tiny` instead of Split CIFAR-100" in text.split("\n## ")[0]
+    assert "| method | memory 24: final accuracy % | source |" in part(text, "field")
+    for word in ("X-DER", "paper's best", "49.5", "58 %", "The budget is the paper's"):
+        assert word not in text
+    assert not any("target" in line for line in beyond.finding_lines(study))
+
+
+def test_the_figures(whole):
+    accuracy, frontier, exam = (drawing(whole) for drawing in beyond.DRAWN.values())
+    (axes,) = accuracy.axes
+    assert [line.get_label() for line in axes.get_lines()] == [f"{name} (n 3)" for name in NAMES.values()]
+    assert len({line.get_color() for line in axes.get_lines()}) == len(NAMES)
+    (axes,) = frontier.axes
+    low, high = axes.get_xlim()
+    assert low < 0 < 100 < high
+    assert axes.transData.transform((low, 0))[0] < axes.transData.transform((0, 0))[0]  # it is in the picture
+    assert [label.get_text().split("\n")[0] for label in axes.get_xticklabels()] == ["0", "5", "10", "25", "100"]
+    lines = [line for line in axes.get_lines() if line.get_linestyle() == "-" and len(line.get_xdata()) > 1]
+    assert [list(line.get_xdata()) for line in lines] == [pytest.approx([0, 5, 10, 25, 100])] * 3
+    hollow = [line for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
+    assert len(hollow) == 3 * 4
+    left, right = exam.axes
+    assert (left.get_title(), right.get_title()) == ("The exam", "The paper's probe of replayed examples")
+    for panel in exam.axes:
+        (diagonal,) = [line for line in panel.get_lines() if line.get_linestyle() == ":"]
+        assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0, 100]
+        assert panel.get_ylim() == panel.get_xlim() == (0, 100)
+
+
+def test_nothing_is_drawn_above_100_or_below_0():
+    def ends(name, seed):
+        return (0.0, 100.0, 99.0)[seed] if "every" in name or "spaced" in name else (99.0, 100.0, 98.0)[seed]
+
+    study = fill(study_of(seeds=3, sections=["accuracy", "frontier"]), ends)
+    for drawing in (beyond.draw_accuracy, beyond.draw_frontier):
+        (axes,) = drawing(study).axes
+        heights = [y for line in axes.get_lines() for y in line.get_ydata()]
+        for collection in axes.collections:
+            heights += [y for path in collection.get_paths() for y in path.vertices[:, 1]]
+        assert min(heights) >= -1e-9
+        assert max(heights) <= 100 + 1e-9
+        assert 0 <= axes.get_ylim()[0] < axes.get_ylim()[1] <= 102
+        assert axes.get_ylim()[1] >= 100
+
+
+def test_means_with_their_intervals():
+    assert with_interval(None) == "no runs"
+    assert with_interval(Estimate(1.234, None, None, 1)) == "1.23 (n 1)"
+    assert with_interval(Estimate(-1.0, None, None, 2), "+", " points") == "-1.00 points (n 2, no interval)"
+    assert with_interval(Estimate(1.0, 0.5, 1.5, 5), "+", " %") == "+1.00 ± 0.50 % (n 5)"
+
+
+def test_the_terminal_says_the_main_findings(whole):
+    lines = list(outcome_lines(whole, [Path(PAGE)]))
+    assert len(lines) == 4
+    assert re.fullmatch(r"accuracy: tfcsr-distill 5\d\.\d\d ± \d\.\d\d % \(n 3\), target 49.5 % met", lines[0])
+    assert lines[1].startswith("frontier: a quarter of the replay batches or fewer at no loss: met; 25 % (")
+    assert lines[2].startswith("adapting: Leitner boxes, each class ")
+
+
+def test_the_command(tmp_path, capsys, monkeypatch):
+    """Real runs on tiny data, of one section; then from its results alone."""
+    monkeypatch.setattr(beyond, "save", lambda figure, path, kind: None)
+    out = tmp_path / "out"
+    study = open_study(["beyond/exam"], seeds=1, out=out, data="tiny")
+    assert not run_missing(study, out, device="cpu", workers=1, command="tfcsr reproduce beyond/exam")
+    main(["reproduce", "beyond/exam", "--data", "tiny", "--seeds", "1", "--no-run", "--out", str(out)])
+    assert str(out / PAGE) in capsys.readouterr().out.replace("\n", "")
+    text = (out / PAGE).read_text()
+    sound(text)
+    assert "| `tfcsr reproduce beyond/exam` |" in text
+    assert str(tmp_path) not in text
+    assert re.search(r"\| the exam \| ER \| 1\.0 \| ", text)
+    (out / PAGE).unlink()
+    elsewhere = tmp_path / "elsewhere"
+    given = ["--also", str(out / "results.json"), "--out", str(elsewhere)]
+    main(["reproduce", "beyond/exam", "--data", "tiny", "--seeds", "1", "--no-run", *given])
+    assert (elsewhere / PAGE).read_text() == text
