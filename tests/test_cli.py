@@ -1,5 +1,7 @@
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -7,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import tfcsr
-from tfcsr.cli import main
-from tfcsr.spec import FIELDS
+from tfcsr.cli import main, parse
+from tfcsr.spec import FIELDS, LearnerSpec, RunSpec
 
 QUICK = ["--device", "cpu", "--threads", "1", "--epochs", "1"]
 
@@ -32,7 +34,8 @@ def test_run_prints_its_table_and_keeps_its_result(capsys, tmp_path):
     result = json.loads((out / "result.json").read_text())
     assert result["spec"]["seed"] == 3
     assert f"final accuracy {result['final_accuracy']:.2f} %" in printed
-    assert "protocol default: held_out 0, new_data all, replay_view fresh, augment none" in printed
+    assert printed.startswith("tfcsr on tiny, seed 3: epochs 1")
+    assert "policy" not in printed.splitlines()[0]
     main(["run", "--benchmark", "tiny", "--method", "tfcsr", "--seed", "3", "--out", str(out), *QUICK])
     assert "already complete" in capsys.readouterr().out
 
@@ -61,25 +64,43 @@ def test_compare_prints_a_row_per_method(capsys, tmp_path):
             "--methods",
             "er,tfcsr,finetune",
             "--seeds",
-            "2",
+            "3",
             "--out",
             str(tmp_path),
             *QUICK,
         ]
     )
     printed = capsys.readouterr().out
-    for text in ("er ", "tfcsr ", "finetune ", "vs er", "+0.00 ±0.00", "6/6", "comparison.json"):
+    for text in ("er ", "tfcsr ", "finetune ", "vs er", "+0.00 ±0.00", "9/9", "comparison.json"):
         assert text in printed
-    assert len(json.loads((tmp_path / "comparison.json").read_text())["runs"]) == 6
+    assert len(json.loads((tmp_path / "comparison.json").read_text())["runs"]) == 9
 
 
-def test_the_table_of_all_methods_fits_80_columns(capsys, tmp_path, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-    main(["compare", "--benchmark", "tiny", "--seeds", "2", "--out", str(tmp_path), *QUICK])
+@pytest.mark.parametrize("width", [60, 80])
+def test_the_table_of_all_methods_fits(capsys, tmp_path_factory, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = tmp_path_factory.getbasetemp() / "all-methods"  # run once, read the second time
+    main(["compare", "--benchmark", "tiny", "--seeds", "2", "--out", str(out), *QUICK])
     printed = capsys.readouterr().out
     assert "tfcsr-spaced" in printed
     assert "…" not in printed
-    assert max(map(len, printed.splitlines())) <= 80 + len(str(tmp_path))
+    assert "±" not in printed
+    assert printed.count("n 2, no interval") == 1
+    assert max(map(len, printed.splitlines())) <= width + len(str(out))
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_run_of_ten_tasks_shows_every_number(capsys, tmp_path_factory, monkeypatch, width):
+    monkeypatch.setenv("COLUMNS", str(width))
+    out = tmp_path_factory.getbasetemp() / "ten-tasks"
+    tiny = ["--benchmark", "split-digits", "--tasks", "10", "--max-per-class", "4", "--method", "er"]
+    main(["run", *tiny, "--out", str(out), *QUICK])
+    table = capsys.readouterr().out.split("on each task")[1].split("kept in")[0]
+    assert "…" not in table
+    assert "..." not in table
+    result = json.loads((out / "result.json").read_text())
+    for i, row in enumerate(result["accuracy_matrix"]):
+        assert all(f" {value:.1f}" in table for value in row[: i + 1])
 
 
 @pytest.mark.parametrize(
@@ -122,6 +143,109 @@ def test_every_spec_field_is_a_flag_with_its_help(capsys, command):
         if command == "run" or name not in ("method", "seed"):
             assert f"--{name.replace('_', '-')}" in text
             assert " ".join(option.help.split())[:30] in text.replace("- ", "-")
+
+
+def groups_of(capsys, *words: str) -> dict[str, list[str]]:
+    """The flags of a help text under their headings, in order."""
+    with pytest.raises(SystemExit) as caught:
+        main([*words, "--help"])
+    assert caught.value.code == 0
+    groups: dict[str, list[str]] = {}
+    for line in capsys.readouterr().out.splitlines():
+        if line.endswith(":") and not line.startswith(" "):
+            groups[line.removesuffix(":")] = []
+        elif line.startswith("  --"):
+            list(groups.values())[-1].append(re.match("  (--[a-z-]+)", line)[1])
+        elif line.startswith("  tfcsr "):
+            list(groups.values())[-1].append(line.strip())
+    return groups
+
+
+def test_help_is_grouped_with_the_methods_own_first(capsys):
+    groups = groups_of(capsys, "run", "--method", "derpp")
+    assert list(groups) == [
+        "options",
+        "options of derpp",
+        "data",
+        "training",
+        "memory",
+        "output",
+        "examples",
+    ]
+    assert groups["options of derpp"] == ["--method", "--alpha", "--beta"]
+    assert {"--benchmark", "--tasks", "--data-dir"} <= set(groups["data"])
+    assert {"--epochs", "--lr", "--device"} <= set(groups["training"])
+    assert {"--buffer-capacity", "--policy", "--new-data"} <= set(groups["memory"])
+    assert {"--out", "--checkpoint-every"} <= set(groups["output"])
+    every = [flag for name, flags in groups.items() if name != "examples" for flag in flags]
+    assert len(every) == len(set(every))
+    assert len(groups["examples"]) == 2
+
+
+def test_a_parts_options_stand_beside_what_chooses_it(capsys):
+    assert {"--schedule", "--probe-size", "--boxes"} <= set(groups_of(capsys, "run", "--schedule", "leitner")["recall"])
+    groups = groups_of(capsys, "run", "--method", "finetune")
+    assert groups["options of finetune"] == ["--method"]
+    assert not {"memory", "recall"} & groups.keys()
+
+
+def test_compare_and_learn_are_grouped_likewise(capsys):
+    both = groups_of(capsys, "compare", "--methods", "er,ewc")
+    assert both["options of er, ewc"] == ["--ewc-lambda"]
+    assert {"--methods", "--seeds"} <= set(both["options"])
+    everything = groups_of(capsys, "compare")
+    assert {"--alpha", "--si-lambda"} <= set(everything["options of the methods"])
+    assert "--mastery-threshold" in everything["recall"]  # mgp has one, too: the help is of one of them
+    learn = groups_of(capsys, "learn")
+    assert {"--data", "--size", "--skip-unreadable"} <= set(learn["data"])
+    assert {"--out", "--restart"} <= set(learn["output"])
+    assert {"memory", "recall"} <= learn.keys()
+
+
+@pytest.mark.parametrize("command", ["run", "compare", "learn"])
+def test_the_examples_of_the_help_are_good_ones(capsys, command):
+    examples = groups_of(capsys, command)["examples"]
+    assert len(examples) == 2
+    for example in examples:
+        words = shlex.split(example)
+        options = parse(words[1:])
+        assert words[:2] == ["tfcsr", command]
+        names = {"command", "folder", "data", "size", "head", "skip_unreadable", "again", "restart", "out"}
+        names |= {"methods", "seeds", "baseline", "workers", "spec"}
+        spec = LearnerSpec if command == "learn" else RunSpec
+        spec.from_dict({name: value for name, value in options.items() if name not in names})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("run --lr_schedule cosine", "did you mean --lr-schedule? see tfcsr run --help"),
+        ("run --method er --lr-sched cosine", "did you mean --lr-schedule?"),
+        ("run --learning-rate 3", "did you mean --lr?"),
+        ("run --buffer_size 3", "did you mean --buffer-capacity?"),
+        ("run --num-epochs 3", "did you mean --epochs?"),
+        ("run --no-keep-modell", "did you mean --no-keep-model?"),
+        ("run --seeds 3", "did you mean --seed?"),
+        ("compare --seed 3", "did you mean --seeds?"),
+        ("compare --method er", "did you mean --methods?"),
+        ("compare --worker=3", "did you mean --workers?"),
+        ("run --ewc-lamda=3", "did you mean --ewc-lambda, an option of method ewc?"),
+        ("run --method er --ewc_lambda 3", "--ewc_lambda is an option of method ewc, which is not chosen here"),
+        ("plot x --figur y", "did you mean --figure? see tfcsr plot --help"),
+        ("data fetch mnist --dta-dir x", "did you mean --data-dir? see tfcsr data fetch --help"),
+    ],
+)
+def test_what_a_misspelt_flag_may_mean(capsys, arguments, said):
+    assert said in refused(capsys, *arguments.split())
+
+
+@pytest.mark.parametrize(
+    "arguments", ["run --nonsense 3", "plot x --alpa y", "run nonsense", "report x --ewc-lambda 3"]
+)
+def test_nothing_is_suggested_where_nothing_is_close(capsys, arguments):
+    line = refused(capsys, *arguments.split())
+    assert "unrecognized arguments" in line
+    assert "did you mean" not in line
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.conftest import make_spec
 from tfcsr.cli import _spec_fields, parse
 from tfcsr.errors import SpecError
-from tfcsr.spec import FIELDS, Parts, RunSpec, default_text, known_options, load_spec_file
+from tfcsr.spec import FIELDS, Parts, RunSpec, default_text, known_options, load_spec_file, nearest
 
 
 def test_table_1_of_the_paper():
@@ -132,6 +132,51 @@ def test_fields_that_do_not_go_together():
 def test_unknown_fields_are_refused_with_the_nearest():
     with pytest.raises(SpecError, match=r"did you mean buffer_capacity\? the fields are benchmark, method"):
         RunSpec.from_dict({"bufer_capacity": 3})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("lr-schedule", "did you mean lr_schedule?"),
+        ("LR_Schedule", "did you mean lr_schedule?"),
+        ("lr_scheduler", "did you mean lr_schedule?"),
+        ("schedule_lr", "did you mean lr_schedule?"),
+        ("batchsize", "did you mean batch_size?"),
+        ("learning_rate", "did you mean lr?"),
+        ("optim", "did you mean optimizer?"),
+        ("n_epochs", "did you mean epochs?"),
+        ("capacity", "did you mean buffer_capacity?"),
+        ("threshold", "did you mean mastery_threshold?"),
+        ("ewc-lambda", "did you mean ewc_lambda, an option of method ewc?"),
+        ("initial_stabilty", "did you mean initial_stability, an option of schedule fsrs?"),
+    ],
+)
+def test_what_a_misspelt_field_may_mean(name, meant):
+    with pytest.raises(SpecError) as caught:
+        RunSpec.from_dict({name: 3})
+    assert f"unknown spec field {name!r}: {meant} the fields are benchmark" in str(caught.value)
+
+
+def test_a_name_with_a_word_more_is_another_name():
+    """`lr_schedule` was once answered with `schedule`."""
+    assert nearest("lr_schedule", ["schedule", "lr", "epochs"]) is None
+    assert nearest("lr_schedul", ["schedule", "lr_schedule"]) == "lr_schedule"
+    assert nearest("batch_norm", ["batch_size", "norm_first"]) is None
+    assert nearest("schedules", ["schedule", "schedule_per"]) == "schedule"
+    assert nearest("gap", ["initial_gap", "second_gap"]) is None
+    assert nearest("", []) is None
+    assert nearest("-", ["lr"]) is nearest("n", ["lr"]) is None
+
+
+@given(st.text(max_size=30), st.lists(st.sampled_from(sorted(known_options())), unique=True))
+def test_a_suggestion_is_always_one_of_the_names(name, names):
+    assert nearest(name, names) in (None, *names)
+
+
+@given(st.sampled_from(sorted(known_options())), st.sampled_from("-_"), st.booleans())
+def test_hyphens_and_capitals_do_not_count(name, hyphen, upper):
+    written = name.replace("_", hyphen)
+    assert nearest(written.upper() if upper else written, sorted(known_options())) == name
 
 
 @given(

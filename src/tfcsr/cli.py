@@ -1,7 +1,6 @@
 """The command line: a thin shell over the Python API."""
 
 import argparse
-import difflib
 import os
 import re
 import shlex
@@ -14,20 +13,92 @@ from typing import Any, NoReturn
 import tfcsr
 from tfcsr import plugins
 from tfcsr.errors import SpecError, TfcsrError, printable
+from tfcsr.methods.base import BUFFER, PROBE, REPLAY, SCHEDULE
 from tfcsr.options import Option
 from tfcsr.registry import Registry
-from tfcsr.spec import FIELDS, LearnerSpec, Parts, RunSpec, default_text, known_options, load_spec_file
+from tfcsr.spec import (
+    EVERY_RUN,
+    FIELDS,
+    LearnerSpec,
+    Parts,
+    RunSpec,
+    default_text,
+    known_options,
+    load_spec_file,
+    nearest,
+    suggestion,
+)
 
 MOST_SEEDS = 10_000
 LISTS = ("methods", "benchmarks", "models", "policies", "schedules")
+# The groups of `--help`, in their order. A field that is in none of them belongs to the training; the options of a part
+# stand where the field stands that chooses the part.
+GROUPS: dict[str, tuple[str, ...]] = {
+    "method": ("method",),
+    "data": ("benchmark", "tasks", "class_order", "max_per_class", "held_out", "new_task", "augment", "data_dir"),
+    "training": (),
+    "memory": tuple(option.name for option in (*BUFFER, *REPLAY)),
+    "recall": tuple(option.name for option in (*SCHEDULE, *PROBE)),
+    "output": ("checkpoint_every", "checkpoint_seconds", "keep_model", "out"),
+}
+EXAMPLES = {
+    "run": (
+        "tfcsr run --method er --benchmark split-digits --epochs 5",
+        "tfcsr run --schedule fixed --buffer-capacity 500 --seed 1 --out results/fixed",
+    ),
+    "compare": (
+        "tfcsr compare --methods er,tfcsr --seeds 3",
+        "tfcsr compare --benchmark split-mnist --buffer-capacity 500 --out results/mnist",
+    ),
+    "learn": (
+        "tfcsr learn --data photos/monday --size 32 --out model",
+        "tfcsr learn model --data photos/tuesday",
+    ),
+}
 
 
 class Parser(argparse.ArgumentParser):
     def __init__(self, **settings: Any) -> None:
+        settings.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)  # examples keep their lines
         super().__init__(**{**settings, "allow_abbrev": False})
 
     def error(self, message: str) -> NoReturn:
-        _fail(f"{message}; see {self.prog} --help")
+        separator = " " if message.endswith("?") else "; "
+        _fail(f"{message}{separator}see {self.prog} --help")
+
+
+class Command(Parser):
+    """The parser of one command. It answers for the flags that it does not know."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(self._unrecognized(unknown))
+        return found, unknown
+
+    def _unrecognized(self, unknown: Sequence[str]) -> str:
+        """Of an option of some other method say whose it is, and of a misspelt one what may be meant."""
+        text = f"unrecognized arguments: {' '.join(unknown)}"
+        flag = unknown[0].partition("=")[0]
+        if not flag.startswith("--"):
+            return text
+        there = [_name(flag) for flag in self._option_string_actions]
+        if "spec" not in there:  # of a run's options it has none
+            near = nearest(_name(flag), there)
+            return text if near is None else f"{text}; did you mean {_flag(near)}?"
+        owners = known_options().get(_name(flag))
+        if owners and EVERY_RUN not in owners:
+            return f"{flag} is an option of {', '.join(owners[:3])}, which is not chosen here"
+        hint = suggestion(_name(flag), there, _flag)
+        return f"{text}; {hint}" if hint else text
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+def _name(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
 
 
 def _fail(message: str) -> NoReturn:
@@ -61,10 +132,7 @@ def parse(words: Sequence[str]) -> dict[str, Any]:
     for source in first.parse_known_args(words)[0].plugin:
         plugins.load(source)
     parser = _parser(_chosen(words))
-    options, unknown = parser.parse_known_args(words)
-    if unknown:
-        parser.error(_unrecognized(unknown, words))
-    found = vars(options)
+    found = vars(parser.parse_args(words))
     found.pop("plugin", None)
     return found
 
@@ -90,7 +158,7 @@ def _chosen(words: Sequence[str]) -> list[dict[str, Any]]:
     # A part that is chosen may let another be chosen: a method its policy.
     while more := {name for given in runs for name in _choices(given, fields)} - names:
         for name in more:
-            first.add_argument(f"--{name.replace('_', '-')}")
+            first.add_argument(_flag(name))
         names |= more
         flags = vars(first.parse_known_args(words)[0])
         given = {name: flags[name] or in_file.get(name) for name in names}
@@ -104,30 +172,17 @@ def _choices(given: Mapping[str, Any], fields: Mapping[str, Option]) -> list[str
     return [name for name, option in Parts(given, fields).options.items() if isinstance(option.choices, Registry)]
 
 
-def _unrecognized(unknown: Sequence[str], words: Sequence[str]) -> str:
-    """Of an option of some other method say whose it is, and of a misspelt one what may be meant."""
-    flag = unknown[0].partition("=")[0]
-    name = flag.removeprefix("--").replace("-", "_")
-    owners = known_options().get(name) if flag.startswith("--") else None
-    if owners and owners != ["every run"]:
-        return f"{flag} is an option of {', '.join(owners[:3])}, which is not chosen here"
-    there = {option for given in _chosen(words) for option in Parts(given).options}
-    close = difflib.get_close_matches(name, sorted(there), 1)
-    hint = f"; did you mean --{close[0].replace('_', '-')}?" if close else ""
-    return f"unrecognized arguments: {' '.join(unknown)}{hint}"
-
-
 def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     parser = Parser(prog="tfcsr", description="Continual learning by replay and spaced recall.")
     parser.add_argument("--version", action="version", version=f"tfcsr {tfcsr.__version__}")
     shown = "learn | predict | recall | run | resume | compare | reproduce | report | watch | plot | data | list"
-    commands = parser.add_subparsers(required=True, metavar=shown, title="commands")
+    commands = parser.add_subparsers(required=True, metavar=shown, title="commands", parser_class=Command)
 
     learning = _add_learner(commands, chosen)
 
     one = commands.add_parser("run", help="one run through a benchmark: train, evaluate, keep the result")
     one.set_defaults(command=_run)
-    _add_spec_flags(one, FIELDS, chosen)
+    _add_spec_flags(one, _groups(one, chosen), FIELDS, chosen)
 
     rest = commands.add_parser("resume", help="finish a run that was stopped, or all such runs of a comparison")
     rest.set_defaults(command=_resume)
@@ -143,7 +198,19 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     grid.add_argument(
         "--workers", default="0", metavar="N", help="runs at once (default: one per core; what fits a GPU)"
     )
-    _add_spec_flags(grid, [name for name in FIELDS if name not in ("method", "seed")], chosen)
+    grid.add_argument(
+        "--equal-steps",
+        action="store_true",
+        help="give every method the steps of plain training (of all methods, mastery-gated ones are left out)",
+    )
+    grid.add_argument(
+        "--class-orders",
+        default="1",
+        metavar="N",
+        help="how many orders of the classes the seeds share (default: 1, so that intervals hold for that order)",
+    )
+    fields = [name for name in FIELDS if name not in ("method", "seed")]
+    _add_spec_flags(grid, _groups(grid, chosen), fields, chosen)
 
     paper = commands.add_parser(
         "reproduce", help="the paper's tables and figures again, each with a verdict; and our own claims"
@@ -203,7 +270,7 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     return parser
 
 
-def _add_learner(commands: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Parser]:
+def _add_learner(commands: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Command]:
     learn = commands.add_parser(
         "learn", help="teach a network what arrives, and keep it; or teach one that was kept more"
     )
@@ -211,16 +278,20 @@ def _add_learner(commands: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Par
     learn.add_argument(
         "folder", nargs="?", metavar="MODEL", help="the folder of a network that was kept: go on with it"
     )
-    learn.add_argument("--data", required=True, metavar="PATH", help="a folder with a directory per class, or an .npz")
-    learn.add_argument("--out", metavar="DIR", help="the folder of a new network (default: model)")
-    learn.add_argument("--size", metavar="N", help="bring the images of folders to N by N pixels")
-    learn.add_argument("--head", metavar="NAME", help="the network's last linear layer, where it cannot be found")
-    learn.add_argument("--skip-unreadable", action="store_true", help="leave out images that cannot be read")
-    learn.add_argument("--again", action="store_true", help="learn the same data once more")
-    learn.add_argument(
+    groups = _groups(learn, chosen)
+    data, output = groups["data"], groups["output"]
+    data.add_argument("--data", required=True, metavar="PATH", help="a folder with a directory per class, or an .npz")
+    data.add_argument("--size", metavar="N", help="bring the images of folders to N by N pixels")
+    data.add_argument("--skip-unreadable", action="store_true", help="leave out images that cannot be read")
+    groups["training"].add_argument(
+        "--head", metavar="NAME", help="the network's last linear layer, where it cannot be found"
+    )
+    output.add_argument("--out", metavar="DIR", help="the folder of a new network (default: model)")
+    output.add_argument("--again", action="store_true", help="learn the same data once more")
+    output.add_argument(
         "--restart", action="store_true", help="start a learn over that was stopped, instead of going on"
     )
-    _add_spec_flags(learn, LearnerSpec.fields(), chosen)
+    _add_spec_flags(learn, groups, LearnerSpec.fields(), chosen)
 
     ask = commands.add_parser("predict", help="what a kept network says to new images: file, label, probability")
     ask.set_defaults(command=_predict)
@@ -239,7 +310,7 @@ def _add_learner(commands: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Par
     return [ask, known]
 
 
-def _add_looking(commands: Any) -> list[Parser]:
+def _add_looking(commands: Any) -> list[Command]:
     page = commands.add_parser("report", help="one HTML file with everything a results folder says; opens from disk")
     page.set_defaults(command=_report)
     page.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison; runs may be under way")
@@ -262,22 +333,38 @@ def _add_looking(commands: Any) -> list[Parser]:
     return [page, live, picture]
 
 
-def _add_spec_flags(parser: Parser, names: Iterable[str], chosen: Sequence[Mapping[str, Any]]) -> None:
+def _groups(parser: Parser, chosen: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The groups of a command's help, empty. What is empty in the end is not shown."""
+    command = parser.prog.rpartition(" ")[2]
+    parser.usage = f"%(prog)s {'[MODEL] --data PATH ' if command == 'learn' else ''}[option ...]"
+    choice = "--methods" if command == "compare" else "--method"
+    others = f"other methods have other options: {parser.prog} {choice} NAME --help"
+    parser.epilog = "\n".join([others, "", "examples:", *(f"  {example}" for example in EXAMPLES[command])])
+    names = list(dict.fromkeys(given.get("method", FIELDS["method"].default) for given in chosen))
+    title = f"options of {', '.join(names)}" if len(names) < 4 else "options of the methods"
+    return {name: parser.add_argument_group(title if name == "method" else name) for name in GROUPS}
+
+
+def _add_spec_flags(
+    parser: Parser, groups: Mapping[str, Any], names: Iterable[str], chosen: Sequence[Mapping[str, Any]]
+) -> None:
     _add_plugin(parser)
-    group = parser.add_argument_group("spec", "what determines a run; what is not given takes its default")
-    group.add_argument("--spec", metavar="FILE", help="a JSON or TOML file with spec fields; flags win over it")
+    parser.add_argument("--spec", metavar="FILE", help="a JSON or TOML file with spec fields; flags win over it")
     fields = FIELDS if "benchmark" in names else LearnerSpec.fields()
     parts = [Parts(given, fields) for given in chosen]
-    for name in names:
-        _add_flag(group, FIELDS[name], parts)
     own = {o.name: o for part in parts for o in part.options.values() if o.name not in FIELDS}
-    methods = list(dict.fromkeys(part.method for part in parts))
-    group = parser.add_argument_group(
-        f"options of {', '.join(methods)}" if len(methods) < 4 else "options of the methods",
-        f"and of the parts chosen with it; other methods have others: {parser.prog} --method NAME --help",
-    )
-    for option in own.values():
-        _add_flag(group, option, [part for part in parts if option.name in part.options])
+    for option in (*(FIELDS[name] for name in names), *own.values()):
+        having = [part for part in parts if option.name in part.options]
+        # Two parts may mean different things by one name: the help is of this one, and so is the group.
+        declaring = next((part for part in having if part.options[option.name] is option), having[0])
+        _add_flag(groups[_group(option.name, declaring)], option, having)
+
+
+def _group(name: str, part: Parts) -> str:
+    for group, names in GROUPS.items():
+        if name in names:
+            return group
+    return _group(part.chosen_by[name], part) if name in part.chosen_by else "training"
 
 
 def _add_plugin(parser: Parser) -> None:
@@ -292,13 +379,16 @@ def _add_plugin(parser: Parser) -> None:
 
 def _add_flag(group: Any, option: Option, parts: Sequence[Parts]) -> None:
     default = default_text(option, parts[0] if len(parts) == 1 else None)
-    text = (option.help + (f" ({default})" if default else "")).replace("%", "%%")
-    flag = f"--{option.name.replace('_', '-')}"
+    metavar, names = {int: "N", float: "X"}.get(option.type, "VALUE"), ""
+    if isinstance(option.choices, Registry):  # there are too many for the one word that a metavar is
+        metavar, names = "NAME", f": {', '.join(option.names())}"
+    elif option.choices:
+        metavar = "{" + ",".join(option.names()) + "}"
+    text = (option.help + names + (f" ({default})" if default else "")).replace("%", "%%")
     if option.type is bool:
-        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=None, help=text)
+        group.add_argument(_flag(option.name), action=argparse.BooleanOptionalAction, default=None, help=text)
         return
-    metavar = "{" + ",".join(option.names()) + "}" if option.choices else {int: "N", float: "X"}.get(option.type)
-    group.add_argument(flag, metavar=metavar or "VALUE", help=text)
+    group.add_argument(_flag(option.name), metavar=metavar, help=text)
 
 
 def _learn(options: dict[str, Any]) -> None:
@@ -380,6 +470,7 @@ def _resume(options: dict[str, Any]) -> None:
     from tfcsr.experiments.result import Result
     from tfcsr.experiments.stop import stopped_by_signals
     from tfcsr.reporting.progress import ComparisonDisplay
+    from tfcsr.reporting.words import counted
 
     folder, workers = Path(options["folder"]), _number("workers", options["workers"])
     changes = {"data_dir": options["data_dir"]} if options["data_dir"] is not None else {}
@@ -392,9 +483,8 @@ def _resume(options: dict[str, Any]) -> None:
         with stopped_by_signals() as stop, ComparisonDisplay(len(specs), console) as display:
             outcome = execute(specs, workers, display, stop)
         failed = sum(not isinstance(entry, Result) for entry in outcome)
-        text = (
-            f"{len(specs) - failed} runs in {folder} finished, {failed} failed; their `compare` command has the table"
-        )
+        done = counted(len(specs) - failed, "run")
+        text = f"{done} in {folder} finished, {failed} failed; their `compare` command has the table"
         console.print(text, markup=False, highlight=False, soft_wrap=True)
         if failed:
             raise SystemExit(1)
@@ -404,17 +494,16 @@ def _resume(options: dict[str, Any]) -> None:
 
 def _compare(options: dict[str, Any]) -> None:
     methods, seeds, baseline = options.pop("methods"), options.pop("seeds"), options.pop("baseline")
-    workers = options.pop("workers")
-    from tfcsr.methods import METHODS
+    workers, orders, equal_steps = options.pop("workers"), options.pop("class_orders"), options.pop("equal_steps")
+    from tfcsr.experiments.compare import compare, names_of
 
-    chosen = METHODS.names() if methods == "all" else methods.split(",")
+    chosen = names_of(methods if methods == "all" else methods.split(","), equal_steps=equal_steps)
     fields = _spec_fields(options, chosen)
     for name in ("method", "seed"):  # a run's spec file may be given as it is
         fields.pop(name, None)
     out = fields.pop("out", None) or str(
         Path("results") / f"compare-{_file_name(fields.get('benchmark', 'split-digits'))}"
     )
-    from tfcsr.experiments.compare import compare
     from tfcsr.experiments.stop import stopped_by_signals
     from tfcsr.reporting.progress import ComparisonDisplay
     from tfcsr.reporting.tables import comparison_notes, comparison_table
@@ -428,6 +517,8 @@ def _compare(options: dict[str, Any]) -> None:
             baseline=baseline,
             out=out,
             workers=_number("workers", workers),
+            equal_steps=equal_steps,
+            class_orders=_number("class_orders", orders),
             watcher=display,
             stop=stop,
             **fields,
@@ -435,7 +526,8 @@ def _compare(options: dict[str, Any]) -> None:
     console.print(comparison_table(comparison))
     for line in comparison_notes(comparison):
         console.print(line, markup=False, highlight=False)
-    console.print(f"kept in {out}: a folder per run, and comparison.json", markup=False, highlight=False)
+    kept = f"kept in {out}: a folder per run, and {comparison.file}"
+    console.print(kept, markup=False, highlight=False)
     if comparison.errors:
         raise SystemExit(1)
 

@@ -9,7 +9,7 @@ import difflib
 import hashlib
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import Any, Self
@@ -397,6 +397,7 @@ class Parts:
         self.method = choice("method")
         self.from_method = dict(METHODS.get(self.method).defaults)
         self.options = dict(fields)
+        self.chosen_by: dict[str, str] = {}  # of a part's option, the field or option that chooses the part
         todo = list(fields.values())
         for option in todo:
             if isinstance(option.choices, Registry):
@@ -409,6 +410,7 @@ class Parts:
                             f"{option.choices.kind} {name} has an option {own.name}, a name that is taken: choose"
                             " another for it"
                         )
+                    self.chosen_by[own.name] = option.name
                     todo.append(own)
         for source in (self.from_benchmark, self.from_method):
             for name in source:
@@ -428,22 +430,83 @@ class Parts:
         """Why a name is no field of a run."""
         owners = known_options().get(name)
         if owners is not None and name not in self.options:
-            more = f" and {len(owners) - 3} more" if len(owners) > 3 else ""
-            return f"{name} is an option of {', '.join(owners[:3])}{more}, which this run does not use"
+            return f"{name} is an option of {_some(owners)}, which this run does not use"
         return unknown_field(name, [self.options])
 
 
 def unknown_field(name: str, known: Sequence[Mapping[str, Option]]) -> str:
     """That nothing is called so, and what is: the options of one run or of several."""
     names = list(dict.fromkeys(name for options in known for name in options))
-    close = difflib.get_close_matches(name, names, 1)
-    hint = f"did you mean {close[0]}? " if close else ""
-    return f"unknown spec field {name!r}: {hint}the fields are {', '.join(names)}"
+    hint = suggestion(name, names)
+    return f"unknown spec field {name!r}: {hint and hint + ' '}the fields are {', '.join(names)}"
+
+
+# What others call our fields.
+ELSEWHERE = {
+    "buffer_size": "buffer_capacity",
+    "dataset": "benchmark",
+    "learning_rate": "lr",
+    "memory_size": "buffer_capacity",
+    "output": "out",
+    "scheduler": "lr_schedule",
+}
+
+
+def suggestion(name: str, names: Iterable[str], shown: Callable[[str], str] = str) -> str:
+    """A question for what may be meant by a name that is none of these; of an option of other parts, with these."""
+    there, owners = list(names), known_options()
+    others = [other for other, of in owners.items() if other not in there and EVERY_RUN not in of]
+    near = nearest(name, [*there, *others]) or nearest(name, there)
+    if near is None:
+        return ""
+    return f"did you mean {shown(near)}{'' if near in there else f', an option of {_some(owners[near])}'}?"
+
+
+def nearest(name: str, names: Sequence[str]) -> str | None:
+    """The one of these that a misspelt name comes closest to, if one is close; of two alike, the first.
+
+    Names are compared word by word: `schedule` is not meant by `lr_schedule`, though most of the letters are the same.
+    """
+    words = name.lower().replace("-", "_").strip("_").split("_")
+    words = words[1:] if words[0] in ("n", "num") and len(words) > 1 else words
+    known = ELSEWHERE.get("_".join(words))
+    if known in names:
+        return known
+    scores = {other: _likeness(words, other.split("_")) for other in names}
+    best = max(scores, key=lambda other: scores[other], default=None)
+    if best is not None and scores[best] > 0:
+        return best
+    # Part of a longer name, `threshold`, says which where there is only one such.
+    longer = [other for other in names if set(words) <= set(other.split("_"))]
+    return longer[0] if len(longer) == 1 else None
+
+
+def _likeness(words: Sequence[str], others: Sequence[str]) -> float:
+    """From 0, another name, to 1, the same but for hyphens."""
+
+    def ratio(one: str, other: str) -> float:
+        return difflib.SequenceMatcher(None, one, other).ratio()
+
+    if "".join(words) == "".join(others):
+        return 1.0
+    pairs = list(zip(words, others, strict=False)) if len(words) == len(others) else []
+    close = pairs and all(ratio(*pair) >= 0.6 for pair in pairs)
+    whole = ratio("_".join(words), "_".join(others))
+    return whole if close and whole >= 0.7 else 0.0
+
+
+def _some(owners: Sequence[str]) -> str:
+    more = f" and {len(owners) - 3} more" if len(owners) > 3 else ""
+    return f"{', '.join(owners[:3])}{more}"
+
+
+# The owner of a field.
+EVERY_RUN = "every run"
 
 
 def known_options() -> dict[str, list[str]]:
     """Every option that any known part has, with the parts that have it."""
-    owners: dict[str, list[str]] = {name: ["every run"] for name in FIELDS}
+    owners = {name: [EVERY_RUN] for name in FIELDS}
     for registry in REGISTRIES:
         for name in registry.forms():
             for option in registry.options(name):

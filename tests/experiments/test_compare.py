@@ -21,6 +21,7 @@ QUICK = {"device": "cpu", "epochs": 1, "workers": 1}
 def result(method: str, seed: int, accuracy: float, **changes: object) -> Result:
     values = dict.fromkeys(Result.__dataclass_fields__)
     values |= {"final_accuracy": accuracy, "replay_batches": 10, "memory_checks": 2, "seconds": 1.5, "forgetting": 4.0}
+    values |= {"optimizer_steps": 20, "samples_seen": 640}
     return Result(**(values | {"spec": {"method": method, "seed": seed}} | changes))
 
 
@@ -33,6 +34,7 @@ def test_the_summary_is_right():
     assert (mgp.final_accuracy.mean, mgp.difference.mean, mgp.difference.half_width) == (83.0, 1.0, 0.0)
     assert er.difference is None
     assert (er.replay_batches, er.memory_checks, er.seconds, er.forgetting.mean) == (10, 2, 1.5, 4.0)
+    assert (er.optimizer_steps, er.samples_seen) == (20, 640)
 
 
 def test_a_grid_in_this_process(tmp_path):
@@ -47,7 +49,7 @@ def test_a_grid_in_this_process(tmp_path):
     )
     assert [summary.n for summary in comparison.methods] == [2, 2]
     tf = next(summary for summary in comparison.methods if summary.method == "tfcsr")
-    assert (tf.difference.mean, tf.difference.half_width) == (0.0, 0.0)
+    assert (tf.difference.mean, tf.difference.n, tf.difference.half_width) == (0.0, 2, None)
     kept = json.loads((tmp_path / "comparison.json").read_text())
     assert kept["baseline"] == "er"
     assert {(run["method"], run["seed"]) for run in kept["runs"]} == {(m, s) for m in ("er", "tfcsr") for s in (3, 5)}

@@ -1,6 +1,6 @@
 import pytest
 
-from tfcsr.experiments.statistics import estimate, paired_difference
+from tfcsr.experiments.statistics import estimate, paired_difference, prediction_interval
 
 
 def test_the_interval_is_students():
@@ -12,9 +12,23 @@ def test_the_interval_is_students():
     assert found.half_width == pytest.approx(half)
 
 
-def test_one_seed_has_no_interval():
-    found = estimate([7.0])
-    assert (found.mean, found.low, found.high, found.half_width, found.n) == (7.0, None, None, None, 1)
+@pytest.mark.parametrize("values", [[7.0], [6.0, 8.0]])
+def test_fewer_than_three_seeds_have_no_interval(values):
+    found = estimate(values)
+    assert (found.mean, found.low, found.high, found.half_width, found.n) == (7.0, None, None, None, len(values))
+    assert paired_difference(dict(enumerate(values)), {0: 0.0, 1: 0.0}).half_width is None
+
+
+def test_three_seeds_have_one():
+    # n 3, sd 1, t(2, .975) = 4.302653
+    assert estimate([6.0, 7.0, 8.0]).half_width == pytest.approx(4.302653 / 3**0.5)
+
+
+def test_where_one_more_run_would_lie_is_known_from_two_runs_on():
+    assert prediction_interval([7.0]) is None
+    low, high = prediction_interval([6.0, 8.0])
+    # sd sqrt(2), t(1, .975) = 12.706205
+    assert (low, high) == (pytest.approx(7 - 12.706205 * 3**0.5), pytest.approx(7 + 12.706205 * 3**0.5))
 
 
 def test_differences_are_paired_by_seed():

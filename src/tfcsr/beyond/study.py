@@ -1,5 +1,6 @@
 """Which runs our own claims need, which of them there are, and what they say."""
 
+import functools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,6 @@ from tfcsr.beyond.arms import ARMS, SECTIONS, Arm, section_of, spread_epochs
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import SpecError
 from tfcsr.experiments.record import Record, Records, question
-from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate, optional_estimate, paired_difference
 from tfcsr.experiments.study import Study, read_records, seed_numbers
 from tfcsr.spec import RunSpec
@@ -34,10 +34,9 @@ class Beyond(Study):
     """The sections, the data they run on, and the records there are."""
 
     def __init__(self, sections: Sequence[str], seeds: Sequence[int], data: str | None, records: Records) -> None:
-        super().__init__(seeds, records)
-        self.sections = list(sections)
-        self.data = data
+        self.seeds, self.data, self.sections = list(seeds), data, list(sections)
         self._specs: dict[tuple[str, int, str], RunSpec] = {}
+        super().__init__(seeds, records)
 
     def seeds_of(self, arm: Arm) -> list[int]:
         """An arm of fewer seeds has the first of them; one with seeds of its own those."""
@@ -66,10 +65,13 @@ class Beyond(Study):
             order = sorted({seed for specs in arms.values() for seed in specs})
             yield from ((name, specs[seed]) for seed in order for name, specs in arms.items() if seed in specs)
 
-    def record(self, result: Result) -> Record:
-        asked = question(RunSpec.read(result.spec))
-        mine = [self.specs(name).values() for name, arm in ARMS.items() if arm.per_class]
-        return Record.of(result, per_class=any(asked == question(spec) for specs in mine for spec in specs))
+    def kept(self, record: Record) -> Record:
+        return record if question(record.run_spec) in self._of_each_class else super().kept(record)
+
+    @functools.cached_property
+    def _of_each_class(self) -> set[object]:
+        named = [self.specs(name).values() for name, arm in ARMS.items() if arm.per_class]
+        return {question(spec) for specs in named for spec in specs}
 
     def of(self, name: str) -> dict[int, Record]:
         """The records of an arm by seed, as far as there are any."""

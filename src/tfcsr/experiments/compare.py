@@ -56,6 +56,8 @@ class Comparison:
     methods: list[MethodSummary]
     results: list[Result] = field(repr=False)
     errors: dict[str, str]
+    file: str | None = None
+    """What it is called in the folder of its runs."""
 
     @property
     def class_orders(self) -> int:
@@ -103,7 +105,7 @@ def compare(
     stands for, and `joint` takes no longer than the newest task alone. `class_orders` says how many orders of the
     classes the seeds share: with 1, all have the same, and intervals hold for that order.
     """
-    names = METHODS.names() if methods == "all" else [methods] if isinstance(methods, str) else list(methods)
+    names = names_of(methods, equal_steps=equal_steps)
     numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     for what, values in (("methods", names), ("seeds", numbers)):
         if not values or len(set(values)) < len(values):
@@ -144,8 +146,18 @@ def compare(
     comparison = summarise(benchmark, baseline, results, errors)
     if folder is not None:
         asked = sorted(spec.name() for spec in specs)
-        write_json(_place(folder, asked), comparison.to_dict() | {"asked": asked})
+        path = _place(folder, asked)
+        comparison = replace(comparison, file=path.name)
+        write_json(path, comparison.to_dict() | {"asked": asked})
     return comparison
+
+
+def names_of(methods: str | Sequence[str], *, equal_steps: bool = False) -> list[str]:
+    """The methods that are meant; of all, with equal steps, those whose steps can be equal."""
+    if methods == "all":
+        gated = [name for name in METHODS.names() if any(o.name == "max_epochs" for o in METHODS.options(name))]
+        return [name for name in METHODS.names() if not (equal_steps and name in gated)]
+    return [methods] if isinstance(methods, str) else list(methods)
 
 
 # What lets a method take as many steps as plain training does.

@@ -48,9 +48,8 @@ class Record:
     def of(cls, result: Result, *, per_class: bool = False) -> Self:
         """`per_class`: with what there is of each class, after each task."""
         kept = {f.name: getattr(result, f.name) for f in dataclasses.fields(cls)}
-        if not per_class:
-            kept |= {"recall_asked": [], "recall_right": [], "class_accuracy": []}
-        return cls(**kept | {"probes": [[p["task"], p["epoch"], p["recall"]] for p in result.probes]})
+        record = cls(**kept | {"probes": [[p["task"], p["epoch"], p["recall"]] for p in result.probes]})
+        return record if per_class else record.without_classes()
 
     @classmethod
     def from_dict(cls, values: Any, source: str) -> Self:
@@ -78,6 +77,10 @@ class Record:
         if not all(is_kind(value, str | int | None) for value in self.environment.values()):
             return "its environment is nonsense"
         return ""
+
+    def without_classes(self) -> Self:
+        """Where nobody wants to know."""
+        return dataclasses.replace(self, recall_asked=[], recall_right=[], class_accuracy=[])
 
     @functools.cached_property
     def run_spec(self) -> RunSpec:
@@ -158,7 +161,7 @@ class Records:
     def read(cls, path: Path) -> Self:
         """From a file of records, or from a folder of runs."""
         if path.is_dir():
-            return cls([Record.of(result) for result in read_results(path)])
+            return cls([Record.of(result, per_class=True) for result in read_results(path)])
         values = read_json(path)
 
         def machine(number: Any) -> Any:

@@ -25,6 +25,7 @@ class Study(ABC):
     def __init__(self, seeds: Sequence[int], records: Records) -> None:
         self.seeds = list(seeds)
         self.records = records
+        records.runs = [self.kept(record) for record in records.runs]
         self._by_question = {question(record.run_spec): record for record in reversed(records.runs)}
         self._names: dict[Any, str] = {}
 
@@ -34,9 +35,9 @@ class Study(ABC):
         may come twice.
         """
 
-    def record(self, result: Result) -> Record:
-        """What is kept of a run."""
-        return Record.of(result)
+    def kept(self, record: Record) -> Record:
+        """What is kept of a run: nothing of its single classes, unless a study asks for that."""
+        return record.without_classes()
 
     def plan(self) -> list[RunSpec]:
         """Every run it needs, each once."""
@@ -135,7 +136,7 @@ def run_missing(
         if isinstance(news, Result):
             if session["runs"] == 0:
                 study.records.sessions.append(session)
-            study.add(study.record(news))
+            study.add(study.kept(Record.of(news, per_class=True)))
             session["runs"] += 1
             session.update({"seconds": round(time.monotonic() - started, 1), "machine": news.environment})
             # At once, and not at the end: a session may end in any way.

@@ -41,7 +41,7 @@ class DistilledConsolidation(TaskFocusedConsolidation):
     )
     # At threshold 0 the gap grows whatever is recalled; docs/beyond says why.
     defaults: ClassVar = {"policy": "class-balanced", "replay_epochs": "due", "mastery_threshold": 0.0, **RECIPE}
-    style = ("#CC79A7", "-")
+    style = ("#B2182B", "-")
 
     def __init__(self, learner: "Learner") -> None:
         super().__init__(learner)

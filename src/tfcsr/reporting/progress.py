@@ -12,8 +12,11 @@ from rich.text import Text
 from tfcsr.errors import TfcsrError, printable
 from tfcsr.experiments.result import Result
 from tfcsr.options import format_value
+from tfcsr.reporting.words import counted, fitting, shortened
 from tfcsr.spec import RunSpec
 from tfcsr.training.events import Event
+
+LONGEST_POSITION = len("task 10/10 epoch 100/100")
 
 
 def clock(seconds: float) -> str:
@@ -33,22 +36,79 @@ class Position:
         self.recall: float | None = None
 
     def __call__(self, event: Event) -> None:
-        if event["event"] in ("run_started", "run_resumed", "step"):
+        kind = event["event"]
+        # Whatever says where it is, is believed: steps may be too fast for all of them to arrive.
+        self.task = event.get("task", self.task)
+        self.epoch = 1 if kind == "task_started" else event.get("epoch", self.epoch)
+        if kind in ("run_started", "run_resumed", "step", "epoch_finished"):
             self.epochs = event["epochs"]
-        if event["event"] == "probe":
+        if kind == "probe":
             self.recall = event["recall"]
-        elif event["event"] == "run_resumed":
-            self.task, self.epoch = event["task"], event["epoch"]
-            self.share = self.before = (self.task - 1 + self.epoch / self.epochs) / self.tasks
-        elif event["event"] == "step":
-            self.task, self.epoch = event["task"], event["epoch"]
-            in_task = (self.epoch - 1 + event["step"] / event["steps"]) / self.epochs
-            self.share = (self.task - 1 + in_task) / self.tasks
-        elif event["event"] == "task_finished":  # mgp may be done before its last epoch
-            self.share = event["task"] / self.tasks
+        elif kind == "step":
+            self.share = self._share(self.epoch - 1 + event["step"] / event["steps"])
+        elif kind in ("run_resumed", "epoch_finished"):
+            self.share = self._share(self.epoch)
+            self.before = self.share if kind == "run_resumed" else self.before
+        elif kind == "task_finished":  # mgp may be done before its last epoch
+            self.share = self.task / self.tasks
+
+    def _share(self, epochs: float) -> float:
+        """How much of the whole is done, so many epochs into the task."""
+        return (self.task - 1 + epochs / self.epochs) / self.tasks
 
     def text(self) -> str:
         return f"task {self.task}/{self.tasks} epoch {self.epoch}/{self.epochs}"
+
+
+def settings(spec: RunSpec) -> list[str]:
+    """What differs from the defaults, as a line names it. What this machine decides by itself is such a default."""
+    from tfcsr.experiments.machine import on_this_machine
+
+    given = {name: value for name, value in spec.given().items() if name not in ("benchmark", "method", "seed")}
+    by_itself = on_this_machine(spec.replace(device="auto", precision="auto", threads=0)).to_dict()
+    for name in ("device", "precision", "threads"):
+        if given.get(name) == by_itself[name]:
+            del given[name]
+    return [printable(f"{name} {format_value(value)}") for name, value in given.items()]
+
+
+def heading(spec: RunSpec, width: int) -> str:
+    """A run in one line: what it is, then as much of what was chosen for it as has room."""
+    chosen = settings(spec)
+    end = f", seed {spec.seed}{':' if chosen else ''}"
+    line = f"{spec.method} on "
+    line += shortened(printable(spec.benchmark), max(12, width - len(line + end))) + end
+    for i, setting in enumerate(chosen):
+        more = len(chosen) - i - 1
+        text = f" {setting}{',' if more else ''}"
+        if len(line + text) + (len(f" {more} more") if more else 0) > width:
+            return f"{line} {more + 1} more"
+        line += text
+    return line
+
+
+def _bars(console: Console, *, shown: bool) -> Progress:
+    """Lines of a name, a bar and a text. The bar has a fixed share of the line, so that the text cannot squeeze it."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(_bar_width(console)),
+        TextColumn("{task.fields[detail]}", markup=False),
+    )
+    return Progress(*columns, console=console, transient=True, disable=not shown)
+
+
+def _bar_width(console: Console) -> int:
+    return max(8, min(40, console.width // 5))
+
+
+def _room(console: Console, beside: int) -> int:
+    """What the bar, so many cells of text and the gaps leave of a line."""
+    return console.width - _bar_width(console) - beside - 2
+
+
+def _name_room(console: Console) -> int:
+    """Names are shortened before the text is: where a run is matters more, and a study's names are long."""
+    return max(8, _room(console, len("  ") + LONGEST_POSITION))
 
 
 class RunDisplay:
@@ -56,14 +116,14 @@ class RunDisplay:
 
     def __init__(self, spec: RunSpec, console: Console) -> None:
         self.console = console
+        self.spec = spec
         self.position = Position(spec)
-        self.governed = spec.governed()
         self.begun = False
         self.started = time.monotonic()
         self.steps: deque[float] = deque(maxlen=200)
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[detail]}"))
-        self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self.bar: TaskID = self.progress.add_task(f"{spec.method} seed {spec.seed}", total=1.0, detail="starting")
+        self.name = shortened(f"{spec.method} seed {spec.seed}", _name_room(console))
+        self.progress = _bars(console, shown=console.is_terminal)
+        self.bar: TaskID = self.progress.add_task(self.name, total=1.0, detail="starting")
 
     def __enter__(self) -> Self:
         self.progress.start()
@@ -77,15 +137,15 @@ class RunDisplay:
         self.position(event)
         if event["event"] == "run_started":
             self.started = time.monotonic()  # only now: what came before, imports and data, says nothing of the rest
-            in_force = [f"{name} {format_value(event['spec'][name])}" for name in (*self.governed, "augment")]
-            text = f"protocol {event['spec']['protocol']}: {', '.join(in_force)}"
+            text = heading(self.spec, self.console.width)
             self.progress.console.print(text, markup=False, highlight=False, soft_wrap=True)
         elif event["event"] == "run_resumed":
             self.started = time.monotonic()
             text = f"going on after task {event['task']}, epoch {event['epoch']}"
             self.progress.console.print(text, highlight=False)
         elif event["event"] == "checkpoint_damaged":
-            text = f"{event['problem']}: the checkpoint before it, after {event['epochs']} epochs, takes its place"
+            after = counted(event["epochs"], "epoch")
+            text = f"{event['problem']}: the checkpoint before it, after {after}, takes its place"
             self.progress.console.print(Text(printable(text), style="red"), soft_wrap=True)
         elif event["event"] == "step":
             self.steps.append(time.monotonic())
@@ -93,7 +153,7 @@ class RunDisplay:
         elif event["event"] == "task_finished":
             self.progress.console.print(
                 f"task {event['task']}/{self.position.tasks}: {event['accuracy']:.2f} % over all classes seen,"
-                f" {event['epochs']} epochs, {clock(time.monotonic() - self.started)}",
+                f" {counted(event['epochs'], 'epoch')}, {clock(time.monotonic() - self.started)}",
                 highlight=False,
             )
         elif event["event"] == "collapsed":
@@ -101,15 +161,16 @@ class RunDisplay:
             self.progress.console.print(Text(text, style="bold red"))
 
     def _detail(self) -> str:
+        """The most important first: a narrow terminal leaves the rest out."""
         parts = [self.position.text()]
-        if len(self.steps) > 1:
-            parts.append(f"{(len(self.steps) - 1) / (self.steps[-1] - self.steps[0]):.0f} steps/s")
-        spent, share = time.monotonic() - self.started, self.position.share
-        if spent > 1:
-            parts.append(f"{clock(spent * (1 - share) / (share - self.position.before))} left")
+        spent, done = time.monotonic() - self.started, self.position.share - self.position.before
+        if spent > 1 and done > 0:
+            parts.append(f"{clock(spent * (1 - self.position.share) / done)} left")
         if self.position.recall is not None:
             parts.append(f"recall {self.position.recall:.1f} %")
-        return " · ".join(parts)
+        if self.steps[-1] > self.steps[0]:
+            parts.append(f"{(len(self.steps) - 1) / (self.steps[-1] - self.steps[0]):.0f} steps/s")
+        return fitting(parts, _room(self.console, len(self.name)))
 
 
 class LearnDisplay:
@@ -117,8 +178,7 @@ class LearnDisplay:
 
     def __init__(self, *, shown: bool) -> None:
         self.console = Console(stderr=True)
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[detail]}"))
-        self.progress = Progress(*columns, console=self.console, transient=True, disable=not shown)
+        self.progress = _bars(self.console, shown=shown)
         self.bar: TaskID | None = None
         self.started = 0.0
         self.before = 0.0  # what had been done before a learn was resumed
@@ -151,7 +211,7 @@ class LearnDisplay:
             parts.append(f"{clock(spent * (1 - share) / (share - self.before))} left")
         if self.recall is not None:
             parts.append(f"recall {self.recall:.1f} %")
-        self._show("learning", share, " · ".join(parts))
+        self._show("learning", share, fitting(parts, _room(self.console, len("learning"))))
 
     def _show(self, what: str, share: float, detail: str) -> None:
         if self.bar is None:
@@ -180,8 +240,7 @@ class ComparisonDisplay:
         self.open: dict[str, tuple[TaskID, Position]] = {}
         self.started = time.monotonic()
         self.found = 0
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[detail]}"))
-        self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.progress = _bars(console, shown=console.is_terminal)
         self.total = self.progress.add_task("all runs", total=runs, detail=f"0/{runs}")
 
     def __enter__(self) -> Self:
@@ -207,7 +266,7 @@ class ComparisonDisplay:
     def _event(self, spec: RunSpec, event: Event) -> None:
         name, key = self.label(spec), spec.key()
         if key not in self.open:
-            bar = self.progress.add_task(f"  {name}", total=1.0, detail="")
+            bar = self.progress.add_task(f"  {shortened(name, _name_room(self.console))}", total=1.0, detail="")
             self.open[key] = (bar, Position(spec))
         bar, position = self.open[key]
         position(event)

@@ -13,11 +13,31 @@ def counted(number: int, thing: str, things: str = "") -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {things or thing + 's'}"
 
 
+def fitting(parts: Sequence[str], width: int, separator: str = " · ") -> str:
+    """As many of the parts as one line has room for, the first ones first. The first is there in any case."""
+    line = parts[0] if parts else ""
+    for part in parts[1:]:
+        if len(line) + len(separator) + len(part) > width:
+            break
+        line += separator + part
+    return line
+
+
+def shortened(text: str, width: int) -> str:
+    """A name in at most so many cells. Nothing that holds a number is shortened."""
+    return text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
+
+
 def rough_time(seconds: float) -> str:
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{round(seconds)} s"
     return f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"
+
+
+def no_interval(n: int) -> str:
+    """What stands where fewer seeds were run than an interval takes."""
+    return f"n {n}, no interval"
 
 
 def signed(value: float) -> str:
@@ -69,7 +89,7 @@ def _found(one: Series) -> tuple[str, str]:
         return one.label, f"{text} Bit-identical weights to {other} with {_every(same)}: the same network."
     by = f"{signed(difference.mean)} points"
     if difference.low is None or difference.high is None:
-        return one.label, f"{text} {by} to {other} with the one seed they share, which decides nothing."
+        return one.label, f"{text} {by} to {other} with {_shared(difference.n)}, which decides nothing."
     interval = _interval(difference, signed)
     if difference.low > 0 or difference.high < 0:
         return one.label, f"{text} Differs from {other} by {by} {interval}."
@@ -78,12 +98,16 @@ def _found(one: Series) -> tuple[str, str]:
 
 def _interval(value: Estimate, number: Callable[[float], str]) -> str:
     if value.low is None or value.high is None:
-        return "(one seed, so no interval)"
+        return f"({no_interval(value.n)})"
     return f"({number(value.low)} to {number(value.high)}, n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{value.n})"
 
 
+def _shared(seeds: int) -> str:
+    return "the one seed they share" if seeds == 1 else f"the {counted(seeds, 'seed')} they share"
+
+
 def _every(seeds: int) -> str:
-    return "the one seed they share" if seeds == 1 else f"each of {seeds} seeds"
+    return _shared(seeds) if seeds == 1 else f"each of {seeds} seeds"
 
 
 def _beware(group: Group) -> list[str]:

@@ -145,7 +145,7 @@ function final() {
         const words = one.same_weights
           ? "bit-identical weights"
           : value[1] === null
-            ? `${signed(value[0])} points (one seed, no interval)`
+            ? `${signed(value[0])} points (n = ${value[3]}, no interval)`
             : `${signed(value[0])} points (${signed(value[1])} to ${signed(value[2])}, n = ${value[3]})`;
         return {
           type: "scatter",

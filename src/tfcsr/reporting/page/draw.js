@@ -128,5 +128,5 @@ const estimate = (value) =>
   value === null
     ? "none yet"
     : value[1] === null
-      ? `${fixed(value[0])} % (one seed, no interval)`
+      ? `${fixed(value[0])} % (n = ${value[3]}, no interval)`
       : `${fixed(value[0])} % (${fixed(value[1])} to ${fixed(value[2])}, n = ${value[3]})`;

@@ -1,0 +1,176 @@
+"""Whatever the width: no number is cut, and nothing is wider than the terminal."""
+
+import io
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+from rich.console import Console
+
+from tests.experiments.test_compare import result
+from tfcsr.experiments.compare import Comparison, MethodSummary
+from tfcsr.experiments.statistics import estimate
+from tfcsr.reporting.tables import (
+    Column,
+    FittingTable,
+    comparison_notes,
+    comparison_table,
+    fit,
+    run_summary,
+    run_table,
+)
+
+METHODS = ("tfcsr-distill", "tfcsr-spaced", "er", "er-ace", "finetune")
+
+
+def printed(table: FittingTable, width: int) -> list[str]:
+    text = io.StringIO()
+    Console(file=text, width=width, color_system=None).print(table)
+    return text.getvalue().splitlines()
+
+
+def numbers(lines: list[str]) -> list[str]:
+    return re.findall(r"[-+±]?\d+(?:\.\d+)?", " ".join(lines))
+
+
+def summary(method: str, n: int, shared: int | None = None) -> MethodSummary:
+    values = [61.25 + 7.5 * i for i in range(n)]
+    return MethodSummary(
+        method=method,
+        n=n,
+        collapsed=0,
+        failed=0,
+        final_accuracy=estimate(values),
+        difference=None if method == "er" else estimate([v - 70.0 for v in values[:shared]]),
+        forgetting=estimate(values),
+        replay_batches=940,
+        memory_checks=44,
+        seconds=118.2,
+        optimizer_steps=9400,
+        samples_seen=120000,
+    )
+
+
+def comparison(n: int = 5) -> Comparison:
+    return Comparison("split-digits", "er", [summary(method, n) for method in METHODS], [], {})
+
+
+def matrix(tasks: int):
+    rows = [[100.0 - j - i / 10 if j <= i else 0.0 for j in range(tasks)] for i in range(tasks)]
+    spec = {"method": "tfcsr-distill", "benchmark": "split-cifar100", "seed": 0}
+    return result(
+        "er",
+        0,
+        90.0,
+        spec=spec,
+        accuracy_matrix=rows,
+        accuracy_after_task=[100.0 - i / 100 for i in range(tasks)],
+        epochs_per_task=[20] * tasks,
+    )
+
+
+@pytest.mark.parametrize("width", [25, 40, 60, 79, 80, 81, 100, 120, 200])
+@pytest.mark.parametrize("tasks", [1, 5, 10, 20])
+def test_every_accuracy_of_a_run_is_whole(tasks, width):
+    found = matrix(tasks)
+    lines = printed(run_table(found), width)
+    assert max(map(cell_len, lines)) <= width
+    assert "…" not in "".join(lines)
+    shown = numbers([line for line in lines if re.match(r" *\d+ ", line)])
+    for i, row in enumerate(found.accuracy_matrix):
+        assert f"{found.accuracy_after_task[i]:.2f}" in shown
+        for value in row[: i + 1]:
+            assert f"{value:.1f}" in shown
+    assert shown.count("20") >= tasks
+
+
+def test_ten_tasks_are_one_table_at_80_columns_and_two_at_60():
+    for width, blocks in ((80, 1), (60, 2)):
+        lines = printed(run_table(matrix(10)), width)
+        heads = [line for line in lines if line.startswith("after ")]
+        assert len(heads) == blocks
+        assert " ".join(heads).split()[-1] == "all"
+    assert "after task  epochs  task 1" in "\n".join(printed(run_table(matrix(10)), 200))
+
+
+@pytest.mark.parametrize("width", [25, 40, 60, 72, 80, 88, 100, 140])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_comparison_keeps_what_matters_most(width, n):
+    lines = printed(comparison_table(comparison(n)), width)
+    text = "\n".join(lines)
+    assert max(map(cell_len, lines)) <= width
+    for row in comparison(n).methods:
+        for value in (row.final_accuracy, row.difference):
+            if value is not None:
+                half = "" if value.half_width is None else f" ±{value.half_width:.2f}"
+                assert f"{value.mean:.2f}{half}" in text
+        assert row.method in text or width < 40
+    words = " ".join(text.split())  # the note may wrap
+    left_out = re.search(r"no room for: (.*)", words)
+    for name in ("forgetting", "steps", "samples", "replays", "checks", "s"):
+        assert ((left_out is not None and name in left_out[1].split(", ")) or name.startswith("forg")) or name in words
+
+
+def test_the_least_important_columns_go_first():
+    columns = comparison_table(comparison()).columns
+    before: list[str] = []
+    for width in range(140, 20, -1):
+        left_out = fit(columns, width)[2]
+        assert left_out[: len(before)] == before
+        before = left_out
+    assert before == ["s", "checks", "samples", "replays", "forgetting", "steps"]
+
+
+def test_forgetting_is_written_out_where_it_fits():
+    wide, narrow = (printed(comparison_table(comparison()), width) for width in (100, 80))
+    assert "forgetting" in wide[2]
+    assert " forgot " in narrow[2]
+    assert "forgetting" in printed(comparison_table(comparison()), 60)[3]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_few_seeds_have_no_interval_and_that_is_said_once(n):
+    text = "\n".join(printed(comparison_table(comparison(n)), 100))
+    assert "±" not in text
+    assert "interval" not in text.splitlines()[0]
+    assert text.count(f"n {n}, no interval") == text.count("no interval") == 1
+
+
+def test_where_only_some_have_few_it_is_said_of_these():
+    rows = [summary("er", 3), summary("si", 2), summary("mgp", 3, shared=2)]
+    lines = printed(comparison_table(Comparison("tiny", "er", rows, [], {})), 100)
+    assert "± 95 % interval" in lines[0]
+    assert [line for line in lines if "no interval" in line] == [
+        "si: n 2, no interval",
+        "mgp vs er: n 2, no interval",
+    ]
+
+
+def test_one_is_not_many():
+    once = result("er", 0, 90.0, optimizer_steps=1, replay_batches=1, memory_checks=1, buffer_bytes=1)
+    assert "1 step, 1 replay batch, 1 memory check," in run_summary(once)[1]
+    row = [MethodSummary(**(vars(summary("er", 1)) | {"collapsed": 1}))]
+    (note,) = comparison_notes(Comparison("tiny", "er", row, [], {}))
+    assert note.startswith("1 of 1 run of er collapsed")
+
+
+cells = st.lists(st.just("") | st.integers(0, 10**9).map(str), min_size=2, max_size=2)
+column = st.builds(Column, st.text("abc", min_size=1, max_size=40), cells, rank=st.none() | st.integers(1, 9))
+
+
+@given(st.lists(column, min_size=1, max_size=12), st.integers(20, 120), st.text("xyz語", min_size=1, max_size=30))
+def test_whatever_the_columns_are(columns, width, name):
+    """Each is shown once and whole, or said to be left out; names give way before a line becomes too long."""
+    names = Column("method", [name, "er"], leading=True, text=True)
+    blocks, gap, left_out = fit([names, *columns], width)
+    shown = [column for block in blocks for column in block[1:]]
+    assert all(sum(c.width for c in block) + gap * (len(block) - 1) <= width for block in blocks)
+    assert len(shown) + len(left_out) == len(columns)
+    assert all(any(column.cells == other.cells for other in columns) for column in shown)
+    assert all(column.rank is None for column in shown) or len(blocks) == 1
+    lines = printed(FittingTable("title", [names, *columns]), width)
+    assert max(map(cell_len, lines)) <= width
+    together = "\n".join(lines)
+    assert all(cell in together for column in shown for cell in column.cells)
