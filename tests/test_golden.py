@@ -19,7 +19,8 @@ def test_every_method_has_a_golden_accuracy():
     assert set(GOLDEN) == {name for name in METHODS.names() if METHODS.ships(name)}
 
 
-@pytest.mark.parametrize("method", GOLDEN)
+# Those whose weights are not held to the bit below, and one that is.
+@pytest.mark.parametrize("method", ["derpp", "er", "er-ace", "icarl", "tfcsr-distill"])
 def test_final_accuracy(method):
     """Another processor rounds otherwise and so ends elsewhere, but within the spread between seeds."""
     result = tfcsr.run(tfcsr.RunSpec(method=method, seed=0, device="cpu", threads=1))

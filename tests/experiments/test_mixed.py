@@ -156,7 +156,7 @@ def test_a_folder_with_a_run_on_a_benchmark_of_ones_own_is_resumed(tmp_path, mon
     env = os.environ | {"PYTHONPATH": str(Path(tfcsr.__file__).parents[1]), "COLUMNS": "200"}
     ended = subprocess.run(command, capture_output=True, text=True, check=False, env=env, cwd=tmp_path, timeout=100)
     assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
-    assert "1 runs in" in ended.stdout
+    assert "1 run in" in ended.stdout
     assert json.loads((tmp_path / "runs" / "one" / "result.json").read_text())["weights_sha256"] == whole.weights_sha256
 
 

@@ -10,6 +10,7 @@ import tfcsr
 from tests.conftest import make_spec
 from tests.experiments.conftest import SMALL, epochs, essence, flags, history, one_line, wait_for
 from tfcsr.cli import main
+from tfcsr.reporting.words import counted
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -74,7 +75,7 @@ def test_a_stopped_comparison_goes_on(tmp_path, start, capsys):
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
     main(["resume", str(tmp_path), "--workers", "1"])
-    expected = f"{len(begun)} runs in {tmp_path} finished, 0 failed" if begun else "complete"
+    expected = f"{counted(len(begun), 'run')} in {tmp_path} finished, 0 failed" if begun else "complete"
     assert expected in capsys.readouterr().out.replace("\n", " ")
     assert complete(tmp_path) == kept + len(begun)
     main(["resume", str(tmp_path)])

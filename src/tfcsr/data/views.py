@@ -62,12 +62,12 @@ def padding(shape: Sequence[int]) -> int:
     return max(1, int(min(shape[-2:]) * PADDED_SHARE))
 
 
-def require_croppable(shape: Sequence[int]) -> None:
+def require_croppable(shape: Sequence[int], augment: str) -> None:
     if len(shape) != 3:
-        raise SpecError(f"augment is for images [N, C, H, W], these examples are {tuple(shape)}: use none")
+        raise SpecError(f"augment {augment} is for images [N, C, H, W], these examples are {tuple(shape)}: use none")
     if min(shape[-2:]) < 2:
         raise SpecError(
-            f"augment shifts images by a pixel or more: {shape[-2]}x{shape[-1]} pixels are too few, 2x2 is"
+            f"augment {augment} shifts images by a pixel or more: {shape[-2]}x{shape[-1]} pixels are too few, 2x2 is"
             " the least; use augment none"
         )
 

@@ -1,14 +1,19 @@
-"""Means with their intervals. Nothing is believed from one seed."""
+"""Means with their intervals. Nothing is believed from one seed, nor from two."""
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
+from tfcsr.experiments.student import t_probability, t_quantile
+
+# The interval of two values is 13 times as wide as their distance: it says nothing, and leaves what is possible.
+FEWEST = 3
+
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over n seeds with its 95 % confidence interval (Student's t); with one seed there is none."""
+    """A mean over n seeds with its 95 % confidence interval (Student's t); with fewer than three there is none."""
 
     mean: float
     low: float | None
@@ -22,11 +27,9 @@ class Estimate:
 
 def estimate(values: Sequence[float]) -> Estimate:
     n, mean = len(values), fmean(values)
-    if n < 2:
+    if n < FEWEST:
         return Estimate(mean, None, None, n)
-    from scipy.special import stdtrit  # scipy.stats would take a second to import
-
-    half = float(stdtrit(n - 1, 0.975)) * stdev(values) / math.sqrt(n)
+    half = t_quantile(n - 1, 0.975) * stdev(values) / math.sqrt(n)
     return Estimate(mean, mean - half, mean + half, n)
 
 
@@ -40,10 +43,8 @@ def prediction_interval(values: Sequence[float]) -> tuple[float, float] | None:
     """Where one more run would lie with 95 % probability, if runs are normally distributed; from two runs on."""
     if len(values) < 2:
         return None
-    from scipy.special import stdtrit
-
     n, mean = len(values), fmean(values)
-    half = float(stdtrit(n - 1, 0.975)) * stdev(values) * math.sqrt(1 + 1 / n)
+    half = t_quantile(n - 1, 0.975) * stdev(values) * math.sqrt(1 + 1 / n)
     return mean - half, mean + half
 
 
@@ -51,13 +52,11 @@ def fit_probability(value: float, values: Sequence[float]) -> float | None:
     """How probable it is that one more run lies at least as far from the mean as this value (two-sided)."""
     if len(values) < 2:
         return None
-    from scipy.special import stdtr
-
     n, distance = len(values), abs(value - fmean(values))
     scale = stdev(values) * math.sqrt(1 + 1 / n)
     if scale == 0:
         return 1.0 if distance == 0 else 0.0
-    return 2 * float(stdtr(n - 1, -distance / scale))
+    return 2 * t_probability(n - 1, -distance / scale)
 
 
 def paired_difference(values: dict[int, float], baseline: dict[int, float]) -> Estimate | None:

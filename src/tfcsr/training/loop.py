@@ -58,7 +58,7 @@ class Loop:
         self.shape = shape
         device = torch.device(spec.device)
         if spec.augment != "none":
-            require_croppable(shape)
+            require_croppable(shape, spec.augment)
         self.model = model.to(device)
         self.optimizer = make_optimizer(spec, self.model)
         self.learner = Learner(
