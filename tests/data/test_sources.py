@@ -77,8 +77,8 @@ def test_unknown_name(refused, call):
 
 def test_digits_need_no_files():
     assert sources.load("digits").name == "digits"
-    assert sources.check("digits") == [("embedded in scikit-learn", "ok")]
-    assert sources.describe("digits")[0] == "scikit-learn"
+    assert sources.check("digits") == [("embedded in the package", "ok")]
+    assert sources.describe("digits")[0] == "the package"
     assert sources.fetch("digits") == []
 
 

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 # Used by every fork, and so loaded before.
-import sklearn.datasets  # noqa: F401
 import torch._dynamo  # noqa: F401
 
 from tests.conftest import make_spec

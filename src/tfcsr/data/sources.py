@@ -96,7 +96,7 @@ def check(name: str, data_dir: str | None = None) -> list[tuple[str, str]]:
     """Load and validate the dataset, then say for each file whether it is the official one."""
     load(name, data_dir)
     if name == "digits":
-        return [("embedded in scikit-learn", "ok")]
+        return [("embedded in the package", "ok")]
     states = {True: "ok, official checksum", False: "ok, content valid, not the official file"}
     return [(path.name, states[_is_official(name, path)]) for path in _paths(name, data_dir)]
 
@@ -105,7 +105,7 @@ def describe(name: str, data_dir: str | None = None) -> tuple[str | None, str]:
     """Where the dataset is (None: nowhere) and what it is, without reading it."""
     _require_known(name)
     if name == "digits":
-        return "scikit-learn", ABOUT[name]
+        return "the package", ABOUT[name]
     try:
         found = _paths(name, data_dir)
     except DataError:

@@ -1,4 +1,4 @@
-"""scikit-learn's bundled 8x8 digits, 5 tasks of 2 classes: nothing to download, seconds to run."""
+"""1,797 digits of 8x8 pixels that come with the package, 5 tasks of 2 classes: nothing to download, seconds to run."""
 
 from typing import TYPE_CHECKING
 
