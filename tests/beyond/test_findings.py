@@ -33,9 +33,16 @@ def answering(study, arm, seed, asked, right, accuracy, after):
 
 
 def test_too_few_seeds_give_no_interval():
-    assert findings.believed(None) is None
-    assert findings.believed(Estimate(1.5, 0.0, 3.0, 2)) == Estimate(1.5, None, None, 2)
-    assert findings.believed(between(0.0, 3.0, n=3)) == Estimate(1.5, 0.0, 3.0, 3)
+    study = study_of()
+    put(study, "accuracy/er", {0: 20.0, 1: 21.0, 2: 22.0})
+    put(study, f"accuracy/{OURS}", {0: 50.0, 1: 52.0})
+    two = findings.paired(study, f"accuracy/{OURS}", "accuracy/er")
+    assert (two.mean, two.low, two.high, two.n) == (30.5, None, None, 2)
+    assert findings.reached(two, 10.0) == "open"
+    put(study, f"accuracy/{OURS}", {2: 51.0})
+    three = findings.paired(study, f"accuracy/{OURS}", "accuracy/er")
+    assert three.low < 30 < three.high
+    assert findings.reached(three, 10.0) == "met"
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,8 @@ from statistics import fmean, pvariance
 from tfcsr.beyond.arms import ADAPTIVE, ARMS, FIELD, NAMES, OURS, SECTIONS, WHEN, WITHOUT, FieldValue, section_of
 from tfcsr.beyond.study import Beyond, Row, accuracies, epoch_of_replay
 from tfcsr.experiments.record import Record, question
-from tfcsr.experiments.statistics import Estimate, optional_estimate, paired_difference
+from tfcsr.experiments.statistics import FEWEST, Estimate, optional_estimate, paired_difference
 
-# Fewer seeds give no interval here, and decide nothing.
-FEWEST_SEEDS = 3
 # In points: what is smaller is no loss, and no gain worth having.
 MARGIN = 0.5
 QUARTER = 0.25
@@ -26,20 +24,9 @@ BINS = ((0, 20), (20, 40), (40, 60), (60, 80), (80, 100))
 Z95 = 1.959963984540054
 
 
-def believed(found: Estimate | None) -> Estimate | None:
-    """The same without its interval, where too few seeds are behind it."""
-    if found is None or found.n >= FEWEST_SEEDS:
-        return found
-    return Estimate(found.mean, None, None, found.n)
-
-
-def mean_of(values: Iterable[float | None]) -> Estimate | None:
-    return believed(optional_estimate(values))
-
-
 def paired(study: Beyond, arm: str, against: str) -> Estimate | None:
     """By how many points one arm ends above another, over the seeds that both have."""
-    return believed(paired_difference(accuracies(study.of(arm)), accuracies(study.of(against))))
+    return paired_difference(accuracies(study.of(arm)), accuracies(study.of(against)))
 
 
 def loss_verdict(difference: Estimate | None) -> str:
@@ -71,7 +58,7 @@ def change_verdict(difference: Estimate | None) -> str:
 
 def reached(found: Estimate | None, wanted: float) -> str:
     """`met` where the mean reaches it, `not met` where it does not, `open` with too few seeds."""
-    if found is None or found.n < FEWEST_SEEDS:
+    if found is None or found.n < FEWEST:
         return "open"
     return "met" if found.mean >= wanted else "not met"
 
@@ -98,8 +85,8 @@ def outcome(study: Beyond, arm: str, against: str | None = None, label: str | No
         arm,
         label or row.label,
         row.n,
-        believed(row.accuracy),
-        None if arm == against else believed(row.difference),
+        row.accuracy,
+        None if arm == against else row.difference,
         row.mean("replay_batches"),
         row.mean("replayed"),
         row.mean("memory_checks"),
@@ -128,7 +115,7 @@ def accuracy_rows(study: Beyond) -> list[Outcome]:
 def curve(runs: Iterable[Record]) -> list[Estimate]:
     """Accuracy after each task."""
     known = [record.accuracy_after_task for record in runs]
-    points = (mean_of(values) for values in zip(*known, strict=False))
+    points = (optional_estimate(values) for values in zip(*known, strict=False))
     return [point for point in points if point is not None]
 
 
@@ -173,7 +160,7 @@ def frontier(study: Beyond, method: str) -> list[Point]:
                 share(row, "replay_batches"),
                 share(row, "replayed"),
                 row.mean("replayed"),
-                believed(row.accuracy),
+                row.accuracy,
                 difference,
                 "" if when == "every" else loss_verdict(difference),
             )
@@ -405,13 +392,13 @@ def honesty(study: Beyond, source: str, method: str) -> Honesty:
         source=source,
         method=method,
         n=len(runs),
-        correlation=mean_of(map(correlation, runs)),
-        honest_correlation=mean_of(map(honest_correlation, runs)),
+        correlation=optional_estimate(map(correlation, runs)),
+        honest_correlation=optional_estimate(map(honest_correlation, runs)),
         asked=fmean(pair.asked for pair in everything) if everything else None,
-        bias=mean_of(fmean(run) for run in whole),
-        bias_at_end=mean_of(after[-1]) if after else None,
-        bias_after=[mean_of(values) for values in after],
-        error=mean_of(fmean(m.error for m in run) for run in moments),
+        bias=optional_estimate(fmean(run) for run in whole),
+        bias_at_end=optional_estimate(after[-1]) if after else None,
+        bias_after=[optional_estimate(values) for values in after],
+        error=optional_estimate(fmean(m.error for m in run) for run in moments),
         covered=sum(m.covered for run in moments for m in run),
         moments=sum(map(len, moments)),
         pairs=everything,
@@ -475,7 +462,7 @@ def field(study: Beyond) -> list[InField]:
     for memory, wanted in WANTED_IN_FIELD.items():
         for way in ("spaced", "every"):
             row = study.row(f"field/{memory}/{way}")
-            accuracy, best = believed(row.accuracy), best_published(memory)
+            accuracy, best = row.accuracy, best_published(memory)
             ahead = "open" if best is None else reached(accuracy, best.accuracy[memory])
             found.append(InField(memory, way, row.label, accuracy, wanted, reached(accuracy, wanted), ahead))
     return found

@@ -3,7 +3,6 @@
 The paper tells many numbers several times, in a table and as the end of a curve; each counts once here.
 """
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median, stdev
@@ -13,10 +12,8 @@ from tfcsr.experiments.statistics import fit_probability, prediction_interval
 from tfcsr.paper.published import TARGETS
 from tfcsr.paper.reproduction import Reproduction, verdict
 
-# With this probability a deviation of the size that is reported would have been noticed.
-POWER = 0.8
-# Of the normal distribution: below it lies that share.
-_BELOW_POWER = 0.8416212335729143
+# Of the normal distribution: 80 % of it lie below. With that probability the deviation that is reported is noticed.
+BELOW_POWER = 0.8416212335729143
 
 
 @dataclass(frozen=True)
@@ -50,7 +47,7 @@ class Comparison:
         interval = prediction_interval(self.values)
         if interval is None or not self.varies:
             return None
-        return (interval[1] - interval[0]) / 2 + _BELOW_POWER * stdev(self.values)
+        return (interval[1] - interval[0]) / 2 + BELOW_POWER * stdev(self.values)
 
 
 @dataclass(frozen=True)
@@ -68,11 +65,6 @@ class Claims:
     @property
     def judged_points(self) -> list[Comparison]:
         return [c for c in self.points if c.varies and c.probability is not None]
-
-    @property
-    def told(self) -> int:
-        """How many entries of tables and ends of curves these comparisons fill."""
-        return sum(len(target.rows) * len(target.quantities) for target in TARGETS.values())
 
     def smallest_noticeable(self, quantity: str = "final_accuracy") -> tuple[float, float, float] | None:
         """Least, median and largest deviation, in points, that would have been noticed."""
@@ -124,9 +116,3 @@ def claims(study: Reproduction) -> Claims:
 def _identity(runs: Iterable[Record]) -> tuple[str, ...]:
     """The same weights are the same training, whatever it is called."""
     return tuple(sorted(record.weights_sha256 for record in runs))
-
-
-def expected_outside(comparisons: Sequence[Comparison]) -> tuple[float, float]:
-    """How many of so many would lie outside by chance, if they were independent: mean and standard deviation."""
-    n = len(comparisons)
-    return 0.05 * n, math.sqrt(0.05 * 0.95 * n)

@@ -16,7 +16,6 @@ from tfcsr.beyond.arms import FIELD, NAMES, OURS, PLAIN, RECIPE, SECTIONS
 from tfcsr.beyond.findings import (
     AIM,
     BINS,
-    FEWEST_SEEDS,
     MARGIN,
     METHODS,
     QUARTER,
@@ -49,7 +48,7 @@ from tfcsr.beyond.findings import (
     settings,
 )
 from tfcsr.beyond.study import STUDY, Beyond
-from tfcsr.experiments.statistics import Estimate
+from tfcsr.experiments.statistics import FEWEST, Estimate
 from tfcsr.files import write_bytes
 from tfcsr.paper.published import PUBLISHED
 from tfcsr.reporting.figures import MARKS, STYLE, save
@@ -65,7 +64,7 @@ NO_RUNS = "No runs yet."
 DIED = "collapsed (one answer to every image); they are in the mean."
 HOW_TO_READ = (
     "**How to read it.** `± x` is half the 95 % confidence interval of the mean over n seeds (Student's t); fewer than"
-    f" {FEWEST_SEEDS} seeds give none, and decide nothing. Differences are paired: seed by seed, over the seeds that"
+    f" {FEWEST} seeds give none, and decide nothing. Differences are paired: seed by seed, over the seeds that"
     f" both have. *No loss*: the interval's lower end is above −{MARGIN:g} points; *loss*: its upper end is below 0;"
     f" *pays*: its lower end is above 0; *does not pay*: its upper end is below {MARGIN:g}; *better* and *worse*: it"
     " leaves 0 out; otherwise *open*. Intervals are 95 % each, not corrected for how many there are. A target is *met*"
@@ -661,7 +660,7 @@ def _bin_table(found: Sequence[Honesty]) -> list[str]:
 
 
 def _honesty_said(one: Honesty) -> str:
-    if one.n < FEWEST_SEEDS or one.bias is None:
+    if one.n < FEWEST or one.bias is None:
         return f"{_name(one)}: open, {counted(one.n, 'run')}."
     verdict = change_verdict(one.bias)
     word = {"better": "too high", "worse": "too low", "open": "not biased as far as can be told"}[verdict]
