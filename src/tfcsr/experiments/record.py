@@ -72,8 +72,13 @@ class Record:
         if len(recalls) < len(self.probes) or not all(0 <= x <= 100 for x in (*self.accuracy_after_task, *recalls)):
             return "accuracy or recall is no percentage"
         counts = (self.replay_batches, self.optimizer_steps - 1, self.seconds, *(e - 1 for e in self.epochs_per_task))
-        if min(counts) < 0 or max(self.epochs_per_task) > MOST_EPOCHS:
+        if min(counts) < 0 or max(self.epochs_per_task) > MOST_EPOCHS or (self.replayed or 0) < 0:
             return "a count in it cannot be"
+        if not all(0 <= x <= 100 for row in self.class_accuracy for x in row):
+            return "an accuracy of a class is no percentage"
+        answers = [list(zip(*rows, strict=False)) for rows in zip(self.recall_asked, self.recall_right, strict=False)]
+        if not all(0 <= right <= asked for row in answers for asked, right in row):
+            return "more was recalled of a class than asked"
         if not all(is_kind(value, str | int | None) for value in self.environment.values()):
             return "its environment is nonsense"
         return ""
