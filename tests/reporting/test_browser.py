@@ -15,6 +15,7 @@ from tests.reporting.conftest import HOSTILE, change, one_run
 from tests.reporting.test_watch import watch
 from tfcsr.files import locked
 from tfcsr.reporting.report import write_report
+from tfcsr.reporting.styles import LINES, OTHERS
 
 __all__ = ["start", "watch"]  # fixtures
 
@@ -143,7 +144,7 @@ def test_the_slider_moves_through_the_tasks(visit, report, grid):
 def test_the_timeline_of_each_run_per_task_and_class(visit, report, grid):
     page = visit(report)
     for seed in (0, 1):
-        page.select_option("#timeline-run", label=f"tfcsr, seed {seed}")
+        page.select_option("#timeline-seeds", label=f"seed {seed}")
         probes = json.loads((one_run(grid, "tfcsr", seed) / "result.json").read_text())["probes"]
         passed = sum(probe["passed"] for probe in probes)
         assert page.evaluate(MARKS) == [passed, len(probes) - passed]
@@ -154,15 +155,153 @@ def test_the_timeline_of_each_run_per_task_and_class(visit, report, grid):
     assert page.evaluate(heat) == 6
 
 
+def test_the_timeline_of_all_seeds_and_of_their_mean(visit, report, grid):
+    page = visit(report)
+    files = [one_run(grid, "tfcsr", seed) / "result.json" for seed in (0, 1)]
+    runs = [[probe | {"at": 3 * probe["task"] - 3 + probe["epoch"]} for probe in found] for found in probes_of(files)]
+    assert page.locator("#timeline-seeds option").all_inner_texts() == [
+        "mean of 2 seeds",
+        "all 2 seeds",
+        "seed 0",
+        "seed 1",
+    ]
+    points = "document.getElementById('chart-timeline').data.filter(t => t.mode === 'markers')"
+    points += ".flatMap(t => t.x.map((x, i) => [x, t.y[i]])).sort((a, b) => a[0] - b[0] || a[1] - b[1])"
+    for at, mean in page.evaluate(points):  # of the last probe of each seed in this task
+        task = (at - 1) // 3 + 1
+        last = [[p["recall"] for p in found if p["task"] == task and p["at"] <= at][-1:] for found in runs]
+        known = [recall for one in last for recall in one]
+        assert mean == pytest.approx(sum(known) / len(known), abs=0.02)
+    assert {at for at, _ in page.evaluate(points)} == {probe["at"] for found in runs for probe in found}
+    page.select_option("#timeline-seeds", "all")
+    everything = sorted((probe["at"], round(probe["recall"], 2)) for found in runs for probe in found)
+    assert [tuple(point) for point in page.evaluate(points)] == everything
+    assert f"{len(everything)} probes" in page.locator("#timeline-words").inner_text()
+    # From zero or a round number, and the threshold is in words where no probe can be.
+    low, high = page.evaluate("document.getElementById('chart-timeline').layout.yaxis.range")
+    lowest = min(recall for _, recall in everything)
+    assert low <= (0 if lowest < 50 else lowest)
+    assert high > 100
+    assert "threshold 95 %" in page.locator("#timeline-key").inner_text()
+    assert "threshold" not in page.locator("#chart-timeline").text_content()
+
+
+def probes_of(files: list[Path]) -> list[list[dict[str, Any]]]:
+    return [json.loads(file.read_text())["probes"] for file in files]
+
+
 def test_cost_and_retention_can_be_chosen(visit, report):
     page = visit(report)
     title = "document.getElementById('chart-cost').layout.xaxis.title.text"
-    for kind in ("memory_checks", "seconds", "buffer_bytes", "replay_batches"):
+    assert page.evaluate(title) == "optimizer steps"
+    joint = "document.getElementById('chart-cost').data.filter(t => (t.customdata || [''])[0].includes('joint'))"
+    ((steps,),) = page.evaluate(f"{joint}.map(t => t.x)")
+    assert steps > 0
+    for kind in ("samples_seen", "memory_checks", "seconds", "buffer_bytes", "replay_batches"):
         page.select_option("#cost-kind", kind)
         assert page.evaluate(title)
+        # What an upper bound does without costs it nothing: there it is a line, not a point at 0.
+        there = page.evaluate(f"{joint}.length")
+        line = "(upper bound)" in "".join(page.locator("#chart-cost .annotation").all_text_contents())
+        assert (there, line) == ((1, False) if kind in ("samples_seen", "seconds") else (0, True)), kind
     assert page.evaluate(title) == "replay batches"
     page.select_option("#retention-series", "joint")
     assert "joint" in page.locator("#chart-retention").get_attribute("aria-label")
+
+
+def test_the_summary_is_a_table_with_aligned_numbers(visit, report):
+    page = visit(report)
+    head = page.locator("#table-summary thead th").all_inner_texts()
+    against = "points against er, buffer_capacity 24"
+    assert head == ["method", "n", "accuracy %", against, "forgetting", "steps", "replays", "checks"]
+    rows = [row.locator("th, td").all_inner_texts() for row in page.locator("#table-summary tbody tr").all()]
+    said = {row[0]: dict(zip(head, row, strict=True)) for row in rows}
+    assert said["er, buffer_capacity 24"][against] == "reference"
+    assert said["tfcsr"][against] == "same weights"
+    assert int(said["joint"]["steps"]) > 0
+    assert int(said["tfcsr"]["checks"]) > 0
+    right = (
+        "all => all.map(one => Math.round(one.querySelector('.estimate > :first-child').getBoundingClientRect().right))"
+    )
+    assert len(set(page.eval_on_selector_all("#table-summary tbody td:nth-child(3)", right))) == 1
+    assert page.locator("#said").inner_text().count(". ") == 1
+    assert "reference" in page.locator("#chart-difference .annotation").all_text_contents()
+    title = page.evaluate("document.getElementById('chart-difference').layout.xaxis.title.text")
+    assert title.startswith("points against er")
+
+
+def test_one_series_has_no_cost_to_weigh(visit, copy):
+    page = visit(write_report(one_run(copy), copy / "one.html"))
+    assert not page.locator("#chart-cost").is_visible()
+    assert not page.locator("#cost-kind").is_visible()
+    assert "weighed against no other" in page.locator("#no-cost").inner_text()
+    assert page.locator("#table-cost tbody tr").count() == 1
+    assert page.locator("#timeline-seeds option").all_inner_texts() == ["seed 0"]
+    assert "against" not in page.locator("#table-summary thead").inner_text()
+
+
+def contrast(one: str, other: str) -> float:
+    def light(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        return sum(w * ((c + 0.055) / 1.055) ** 2.4 for w, c in zip((0.2126, 0.7152, 0.0722), parts, strict=True))
+
+    low, high = sorted((light(one), light(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(("scheme", "ground"), [("light", "#ffffff"), ("dark", "#14171a")])
+def test_every_series_and_every_number_in_a_map_can_be_seen(visit, copy, scheme, ground):
+    for i, file in enumerate(sorted(copy.glob("*/result.json"))):  # ten methods that are not ours
+        change(file, spec=json.loads(file.read_text())["spec"] | {"method": f"method {i}"})
+    page = visit(write_report(copy), color_scheme=scheme)
+    lines = page.evaluate(
+        "document.getElementById('chart-curves').data.filter(t => t.name).map(t => [t.line.color, t.line.dash])"
+    )
+    assert len({tuple(line) for line in lines}) == len(lines) == 10
+    assert [len(set(looks)) for looks in zip(*lines, strict=True)] == [len(OTHERS), len(LINES)]
+    for colour, _ in lines:
+        assert contrast(colour, ground) >= (3 if scheme == "dark" else 2.2)
+    for name in ("matrix", "retention"):
+        heat, *texts = page.evaluate(f"document.getElementById('chart-{name}').data")
+        cells = [value for row in heat["z"] for value in row if value is not None]
+        assert sorted(len(one["x"]) for one in texts) == sorted(len(one["text"]) for one in texts)
+        assert sum(len(one["x"]) for one in texts) == len(cells)
+        for _, stop in heat["colorscale"]:
+            parts = [int(stop[i : i + 2], 16) for i in (1, 3, 5)]
+            assert parts[0] <= parts[1] <= parts[2]  # from grey to blue: no yellow shouts
+            assert max(contrast(stop, "#000000"), contrast(stop, "#ffffff")) >= 4.5
+
+
+def test_a_table_that_scrolls_says_so(visit, copy, made_up):
+    shutil.copytree(made_up(15), copy, dirs_exist_ok=True)
+    page = visit(write_report(copy))
+    hint = page.locator("#table-runs").locator("xpath=../following-sibling::*[1]")
+    assert hint.inner_text() == "↓ 25 rows: scroll down in the table"
+    box = page.locator(".box", has=page.locator("#table-runs"))
+    assert "more-below" in box.get_attribute("class")
+    page.locator("#table-runs").focus()
+    page.keyboard.press("End")
+    until(page, "!document.getElementById('table-runs').parentElement.classList.contains('more-below')")
+    page.select_option("#group", "tiny")
+    summary = page.locator("#table-summary")
+    assert summary.get_attribute("tabindex") is None  # all of it is in sight
+    assert not summary.locator("xpath=../following-sibling::*[1]").is_visible()
+
+
+def test_on_a_phone_what_counts_is_in_sight(visit, report):
+    page = visit(report, 390)
+    for name in ("summary", "runs"):
+        place = page.locator(f"#table-{name}")
+        place.scroll_into_view_if_needed()
+        head = place.locator("thead th")
+        accuracy = head.nth([one.replace("\n", " ") for one in head.all_inner_texts()].index("accuracy %"))
+        box = accuracy.bounding_box()
+        assert 0 <= box["x"] < box["x"] + box["width"] <= 390, name
+        first = place.locator("tbody th").first.bounding_box()
+        place.evaluate("one => { one.scrollLeft = 400; }")
+        assert place.locator("tbody th").first.bounding_box()["x"] == pytest.approx(first["x"], abs=1), name
+    assert "scroll sideways" in page.locator("#summary .hint").inner_text()
+    assert not scrolls_sideways(page)
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (390, "dark"), (1200, "dark")])
@@ -201,7 +340,8 @@ def test_tab_reaches_everything_and_shows_where_it_is(visit, report):
         "checkbox",
         "matrix-series",
         "matrix-task",
-        "timeline-run",
+        "timeline-series",
+        "timeline-seeds",
         "timeline-part",
         "cost-kind",
     } <= reached
@@ -230,7 +370,8 @@ def test_hostile_names_stay_text(visit, copy):
     assert page.locator("main img, main script, h1 b").count() == 0
     assert page.locator("h1").inner_text() == "<b onclick=alert(3)>x"
     assert folder.name in page.locator("#table-runs").inner_text()
-    page.select_option("#timeline-run", label=f"{label}, seed 0")
+    page.select_option("#timeline-series", label)
+    page.select_option("#timeline-seeds", label="seed 0")
     page.select_option("#matrix-series", label)
     assert label[:10] in "".join(page.locator("#chart-final .ytick").all_text_contents())
     page.locator("#chart-final .trace .point").first.hover(force=True)
@@ -308,7 +449,7 @@ def test_the_live_page_follows_its_runs(visit, watch, grid, tmp_path):
     until(page, "document.getElementById('headline').innerText === '1 run: 1 complete.'")
     assert page.locator("#progress .run").count() == 0
     assert page.evaluate(points) == 3
-    page.select_option("#cost-kind", "seconds")
+    page.select_option("#timeline-part", "per_class")
 
     assert page.wrong == []
     process.send_signal(signal.SIGINT)
@@ -319,6 +460,6 @@ def test_the_live_page_follows_its_runs(visit, watch, grid, tmp_path):
     watch(folder, "--port", str(port))
     until(page, "document.getElementById('headline').innerText === '2 runs: 2 complete.'")
     assert not page.locator("#connection").is_visible()
-    assert page.locator("#cost-kind").input_value() == "seconds"  # what was chosen stays
+    assert page.locator("#timeline-part").input_value() == "per_class"  # what was chosen stays
     page.close()  # before its server
     page.wrong[:] = [line for line in page.wrong if "net::ERR_" not in line]

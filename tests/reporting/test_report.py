@@ -79,6 +79,14 @@ def test_the_document_is_in_it(grid, page):
     assert view["live"] is False
 
 
+def test_without_scripts_there_is_a_table_with_every_series(report, page):
+    inside = report.read_text().partition("<noscript>")[2].partition("</noscript>")[0]
+    for one in json.loads(page.data)["groups"][0]["series"]:
+        assert f"<th>{one['label']}</th>" in inside
+        assert f"<td>{one['accuracy'][0]:.2f}" in inside
+    assert inside.count("<td>reference</td>") == 1
+
+
 def test_hostile_names_stay_text(copy):
     folder = copy / "<img src=x onerror=alert(1)>"
     one_run(copy).rename(folder)

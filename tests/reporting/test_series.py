@@ -9,8 +9,10 @@ from tests.reporting.conftest import HOSTILE, change, one_run
 from tfcsr.cli import _spec_fields, parse
 from tfcsr.experiments.reading import Results, Run
 from tfcsr.experiments.statistics import estimate, paired_difference
+from tfcsr.methods import METHODS
+from tfcsr.methods.base import Method
 from tfcsr.reporting.series import LONGEST, grouped
-from tfcsr.reporting.styles import OTHERS
+from tfcsr.reporting.styles import LINES, OTHERS, SHADES, style, styles
 from tfcsr.spec import RunSpec
 
 
@@ -173,3 +175,56 @@ def test_a_variant_keeps_the_colour_and_changes_the_line():
     (group,) = grouped([fake(method="er", buffer_capacity=c) for c in (50, 60, 70)])
     assert len({one.colour for one in group.series}) == 1
     assert len({one.line for one in group.series}) == 3
+
+
+def test_every_series_has_a_look_of_its_own():
+    """However many methods there are, ours or not, and however many variants of each."""
+    theirs = [f"method {i}" for i in range(len(OTHERS))]
+    for names in (theirs, [*METHODS.names(), *theirs], ["er", "er", "er", *theirs[:2]], ["x"] * 12, ["er"] * 12):
+        series = [(name, names[:i].count(name)) for i, name in enumerate(names)]
+        looks = styles(series)
+        assert len(set(looks)) == len(looks), names
+        assert {line for _, line in looks} <= set(LINES)
+    assert len({colour for colour, _ in styles([(name, 0) for name in theirs])}) == len(theirs)
+    many = styles([(f"method {i}", 0) for i in range(len(OTHERS) * len(LINES) * len(SHADES))])
+    assert len(set(many)) == len(many)
+
+
+def test_ours_look_the_same_whoever_stands_beside_them():
+    ours = [name for name in METHODS.names() if METHODS.ships(name)]
+    beside = styles([*((f"method {i}", 0) for i in range(9)), *((name, 0) for name in ours)])[9:]
+    assert beside == [style(name) for name in ours]
+
+
+@pytest.mark.parametrize("said", [("red", "-"), ("#0072B2", "dotted"), "#0072B2", ("#0072B2", "-"), 3, ("#0072B2",)])
+def test_a_look_that_cannot_be_drawn_or_is_taken_is_replaced(said):
+    METHODS.add("mine")(type("Mine", (Method,), {"style": said}))
+    try:
+        (er, mine) = styles([("er", 0), ("mine", 0)])
+        assert er == style("er")
+        assert mine[0] in OTHERS
+        assert style("mine")[1] in LINES
+    finally:
+        METHODS.remove("mine")
+
+
+def test_class_orders_that_vary_with_the_seed_are_one_series():
+    runs = [fake(method=m, seed=s, class_order=42 + s % 2) for m in ("er", "tfcsr") for s in range(4)]
+    (group,) = grouped(runs)
+    assert [(one.label, sorted(one.by_seed)) for one in group.series] == [("er", [0, 1, 2, 3]), ("tfcsr", [0, 1, 2, 3])]
+    for one in group.series:
+        assert one.orders == {0: 42, 1: 43, 2: 42, 3: 43}
+        assert one.command is not None
+        assert "--class-order" not in one.command  # each seed gives its own
+        for run in one.runs:
+            seed = run.spec["seed"]
+            options = parse(shlex.split(f"{one.command} --class-order {one.orders[seed]} --seed {seed}")[1:])
+            del options["command"]
+            assert RunSpec.from_dict(_spec_fields(options)).key() == RunSpec.from_dict(run.spec).key()
+
+
+def test_class_orders_that_share_a_seed_stand_apart():
+    runs = [fake(method="er", seed=s, class_order=o) for o in (1, 2) for s in (0, 1)]
+    assert sorted(labels(*runs)) == ["er, class_order 1", "er, class_order 2"]
+    (group,) = grouped([fake(method="er", seed=0, class_order=7)])
+    assert group.series[0].orders == {}

@@ -13,6 +13,7 @@ from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import estimate, paired_difference
 from tfcsr.files import locked
 from tfcsr.reporting.report import ROOM
+from tfcsr.reporting.series import COSTS
 from tfcsr.reporting.view import class_names, document, thinned
 
 
@@ -58,7 +59,7 @@ def test_every_number_is_that_of_the_results(grid):
         for i, value in enumerate(row):
             mean = sum(r.class_accuracy[i][label] for r in mine) / 2
             assert value == (pytest.approx(mean, abs=0.51) if i + 1 >= task else None)
-    for cost in ("replay_batches", "memory_checks", "seconds", "buffer_bytes"):
+    for cost in COSTS:
         assert best["cost"][cost] == pytest.approx(sum(getattr(r, cost) for r in mine) / 2, abs=0.01)
 
 
@@ -89,16 +90,17 @@ def test_the_timeline_has_every_probe_with_what_it_found(grid):
 
 
 def test_two_seeds_have_no_interval_either(grid):
-    said = shown(grid)["groups"][0]["summary"]
-    words = dict(said["found"])
-    assert "10 complete runs" in said["compared"]
-    assert len(words) == 5
-    for text in words.values():
-        assert re.match(r"\d+\.\d\d % \(n 2, no interval\)\.", text)
-        assert "iffer" not in text
-    assert "to er, buffer_capacity 24 with the 2 seeds they share, which decides nothing" in words["finetune"]
-    assert "Bit-identical weights to er, buffer_capacity 24 with each of 2 seeds" in words["tfcsr"]
-    assert not any("paired intervals" in line for line in said["beware"])
+    view = shown(grid)
+    said = view["groups"][0]["summary"]
+    first, second = said["sentences"]
+    assert "10 complete runs" in first
+    assert "2 seeds each" in first
+    assert second.startswith("Against er, buffer_capacity 24, ")
+    assert "too few seeds are shared to decide about joint and finetune" in second
+    assert "tfcsr ends with its weights, bit for bit" in second
+    assert "difference" not in second
+    assert all(one["accuracy"][1:3] == [None, None] for one in view["groups"][0]["series"])
+    assert not any("intervals" in line for line in said["beware"])
 
 
 @pytest.fixture
@@ -116,23 +118,51 @@ def three_seeds(copy):
 def test_the_words_say_no_more_than_the_intervals(three_seeds):
     view = shown(three_seeds)
     said = view["groups"][0]["summary"]
-    assert said["compared"].startswith("joint; ")
-    assert "15 complete runs" in said["compared"]
-    words = dict(said["found"])
+    first, second = said["sentences"]
+    assert first.startswith("joint; ")
+    assert "15 complete runs" in first
+    found = {}
+    for word in ("a difference was found for ", "one was found for ", "no difference was found for "):
+        found[word] = second.partition(word)[2].partition(";")[0]
     for one in view["groups"][0]["series"]:
-        mean, low, high, n = one["accuracy"]
-        assert words[one["label"]].startswith(f"{mean:.2f} % ({low:.2f} to {high:.2f}, n\u00a0=\u00a0{n}).")
         if one["difference"] is None:
-            assert "iffer" not in words[one["label"]]
+            assert f"for {one['label']}" not in second
         elif one["same_weights"]:
-            assert "Bit-identical weights to er, buffer_capacity 24 with each of 3 seeds" in words[one["label"]]
+            assert f"{one['label']} ends with its weights" in second
         else:
-            clear = one["difference"][1] > 0 or one["difference"][2] < 0
-            assert ("Differs from" in words[one["label"]]) == clear
-            assert ("No difference" in words[one["label"]]) == (not clear)
-            assert f"{abs(one['difference'][0]):.2f} points" in words[one["label"]]
+            mean, low, high, _ = one["difference"]
+            named = f"{one['label']} ({mean:+.2f})".replace("-", "\N{MINUS SIGN}")
+            assert (named in found["a difference was found for "]) == (low > 0 or high < 0)
+            assert (named in found["one was found for "] + found["no difference was found for "]) == (low <= 0 <= high)
     assert any("upper bound" in line for line in said["beware"])
     assert any("not corrected for being 2" in line for line in said["beware"])
+    assert any("All seeds share class order 42" in line for line in said["beware"])
+
+
+def test_the_reference_is_whom_others_stand_against(grid):
+    (group,) = shown(grid)["groups"]
+    assert [one["label"] for one in group["series"] if one["reference"]] == ["er, buffer_capacity 24"]
+    places = {one["against"] for one in group["series"]} - {None}
+    assert [group["series"][i]["reference"] for i in places] == [True]
+
+
+def test_many_series_make_no_longer_a_sentence(made_up):
+    (group,) = shown(made_up(75))["groups"]
+    assert all(len(sentence) < 600 for sentence in group["summary"]["sentences"])
+    assert group["summary"]["sentences"][1].startswith("Each against its own reference, ")
+    assert " and 8 more " in group["summary"]["sentences"][0]
+
+
+def test_one_series_over_class_orders_pairs_by_seed(copy):
+    for file in copy.glob("*-seed1-*/result.json"):
+        spec = json.loads(file.read_text())["spec"]
+        change(file, spec=spec | {"class_order": 7}, classes_per_task=[[5, 4], [3, 2], [1, 0]])
+    (group,) = shown(copy)["groups"]
+    assert len(group["series"]) == 5
+    for one in group["series"]:
+        assert (one["accuracy"][3], one["orders"]) == (2, {"0": "42", "1": "7"})
+        assert one["retention"]["seeds"] == 1  # of two: classes that come in another order have another map
+    assert not any("class order" in line for line in group["summary"]["beware"])
 
 
 def test_one_seed_has_no_interval_and_says_so(tmp_path):
@@ -140,10 +170,9 @@ def test_one_seed_has_no_interval_and_says_so(tmp_path):
         benchmark="tiny", methods=["er", "finetune"], seeds=1, epochs=1, device="cpu", out=tmp_path, workers=1
     )
     view = shown(tmp_path)
-    words = dict(view["groups"][0]["summary"]["found"])
-    assert "% (n 1, no interval)." in words["er"]
-    assert "which decides nothing" in words["finetune"]
-    assert "iffers" not in json.dumps(view["groups"][0]["summary"])
+    sentences = view["groups"][0]["summary"]["sentences"]
+    assert "too few seeds are shared to decide about finetune" in sentences[1]
+    assert "found" not in sentences[1]
     assert series(view, "er")["accuracy"][1:3] == [None, None]
     assert view["groups"][0]["timelines"] == []
 
@@ -160,7 +189,9 @@ def test_one_run_of_one_task_alone(tmp_path):
     view = shown(tmp_path / "run")
     (one,) = view["groups"][0]["series"]
     assert (one["forgetting"], len(one["matrix"])) == (None, 1)
-    assert "er alone on tiny: 1 task" in view["groups"][0]["summary"]["compared"]
+    first, second = view["groups"][0]["summary"]["sentences"]
+    assert first == "er learned tiny: 1 task with 6 classes in all, 1 seed (1 complete run)."
+    assert "no difference is given" in second
 
 
 def test_a_running_folder_shows_how_far_each_run_is(copy):
@@ -235,7 +266,7 @@ def test_no_name_can_be_taken_for_html(copy):
 def test_the_front_is_what_none_beats(made_up):
     view = shown(made_up(75))
     series = [one for one in view["groups"][0]["series"] if not one["upper_bound"]]
-    for cost in ("replay_batches", "memory_checks", "seconds", "buffer_bytes"):
+    for cost in COSTS:
         points = {one["label"]: (one["cost"][cost], one["accuracy"][0]) for one in series}
         front = {one["label"] for one in series if cost in one["front"]}
         assert front

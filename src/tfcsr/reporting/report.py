@@ -54,9 +54,9 @@ def render(data: str, *, live: bool = False) -> bytes:
     # Only these two scripts run, and nothing is fetched: whatever slipped in with a name could neither act nor tell.
     policy = f"default-src 'none'; script-src '{plotly_hash}' '{_hash(js)}'; style-src 'unsafe-inline'; img-src data:"
     policy += "; connect-src 'self'" if live else ""
-    page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(
-        (source / "page.html").read_text(encoding="utf-8")
-    )
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.filters["spread"] = _spread
+    page = environment.from_string((source / "page.html").read_text(encoding="utf-8"))
     shown = json.loads(data)
     text = page.render(
         policy=policy,
@@ -72,6 +72,15 @@ def render(data: str, *, live: bool = False) -> bytes:
     if len(raw) > LARGEST:  # only if Plotly has grown
         raise OutputError(f"the page takes {len(raw)} bytes, more than {LARGEST}: install an earlier plotly")
     return raw
+
+
+def _spread(value: list[float | None] | None) -> str:
+    """A mean ± half its interval, as a document holds them: mean, low, high and n."""
+    if value is None:
+        return "–"
+    mean, _, high, _ = value
+    assert mean is not None
+    return f"{mean:.2f}" if high is None else f"{mean:.2f} ±{high - mean:.2f}"
 
 
 @cache

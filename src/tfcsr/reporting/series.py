@@ -14,12 +14,13 @@ from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate, optional_estimate, paired_difference
 from tfcsr.methods import METHODS, preferred_baseline
 from tfcsr.options import format_value
-from tfcsr.reporting.styles import style
+from tfcsr.reporting.styles import styles
 from tfcsr.spec import FIELDS, NOT_IDENTITY, RunSpec
 
 # What a run comes from beside its spec, and how it is named where runs of one spec differ in it.
 ORIGINS = {"code": "code", "data": "data", "training": "version", "method": "method version"}
-COSTS = ("replay_batches", "memory_checks", "seconds", "buffer_bytes")
+# The first is what a reader sees: every method has it, and it is the same on every machine.
+COSTS = ("optimizer_steps", "samples_seen", "replay_batches", "memory_checks", "seconds", "buffer_bytes")
 LONGEST = 120
 READABLE = 60  # of a label
 
@@ -32,7 +33,7 @@ def shown(value: Any, longest: int = LONGEST) -> str:
 
 @dataclass
 class Series:
-    """One spec but for its seed."""
+    """One spec but for its seed; or for its seed and the order of the classes, where that varies with the seed."""
 
     spec: dict[str, Any]
     given: dict[str, Any]  # what differs from the defaults
@@ -40,6 +41,7 @@ class Series:
     why_no_command: str
     origin: dict[str, Any] = field(default_factory=dict)
     by_seed: dict[int, Run] = field(default_factory=dict)
+    orders: dict[int, Any] = field(default_factory=dict)  # of the classes, by seed, where they vary with it
     repeated: int = 0  # folders that hold a run once more
     label: str = ""
     colour: str = ""
@@ -135,6 +137,7 @@ def grouped(runs: Sequence[Run], baseline: str | None = None) -> list[Group]:
         _take(series[key], run)
     names = [group.benchmark for group in groups.values()]
     for group in groups.values():
+        _join_orders(group)
         if names.count(group.benchmark) > 1:
             group.name = f"{group.benchmark}, {group.tasks} tasks"
         group.name = shown(group.name)
@@ -166,6 +169,34 @@ def _take(series: Series, run: Run) -> None:
         series.repeated += 1
         if there.result is None and run.result is not None:
             series.by_seed[run.spec["seed"]] = run
+
+
+def _join_orders(group: Group) -> None:
+    """Make one series of those that differ in the order of the classes alone, if every seed here has one order: so a
+    comparison over several orders leaves them. Else runs of one seed would stand apart, and no two of them would pair.
+    """
+    given: dict[int, set[str]] = {}
+    for one in group.series:
+        for seed in one.by_seed:
+            given.setdefault(seed, set()).add(json.dumps(one.spec.get("class_order")))
+    orders = set().union(*given.values())
+    if len(orders) < 2 or any(len(of_seed) > 1 for of_seed in given.values()):
+        return
+    joined: dict[str, Series] = {}
+    for one in group.series:
+        spec = {k: v for k, v in one.spec.items() if k != "class_order"}
+        own = {k: v for k, v in spec.items() if k not in (*NOT_IDENTITY, "seed")}
+        key = json.dumps([own, [one.origin.get(name) for name in ORIGINS]], sort_keys=True)
+        if key not in joined:
+            joined[key] = replace(_series(spec), spec=spec, by_seed={}, origin=one.origin)
+        whole = joined[key]
+        whole.by_seed |= one.by_seed
+        whole.orders |= dict.fromkeys(one.by_seed, one.spec.get("class_order"))
+        whole.repeated += one.repeated
+    for whole in joined.values():
+        numbers = sorted({shown(order) for order in whole.orders.values()})
+        whole.spec["class_order"] = f"{'; '.join(numbers)} (with the seed)"
+    group.series = list(joined.values())
 
 
 def _arrange(group: Group, baseline: str | None) -> None:
@@ -239,7 +270,6 @@ def _label(series: list[Series]) -> None:
             more = [name for name in names if any(other.spec.get(name) != one.spec[name] for other in like)]
             names = ["protocol", *(more if len(same) > 1 else one.given.keys() & set(names) - {"protocol"})]
         one.variant = same.index(one)
-        one.colour, one.line = style(one.method, one.variant)
         one.label = _named(one, names)
         like = [other for other in same if other is not one and other.spec == one.spec]
         one.label += "".join(_told_apart(one, like, name) for name in ORIGINS)
@@ -247,6 +277,9 @@ def _label(series: list[Series]) -> None:
             one.label = _named(
                 one, [name for name in names if 2 * sum(_equal(o, one, name) for o in same) <= len(same)]
             )
+    looks = styles([(one.method, one.variant) for one in series])
+    for one, (colour, line) in zip(series, looks, strict=True):
+        one.colour, one.line = colour, line
     counts: dict[str, int] = {}
     for one in series:  # what was cut short may have become alike
         counts[one.label] = counts.get(one.label, 0) + 1

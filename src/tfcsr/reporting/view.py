@@ -11,7 +11,7 @@ import tfcsr
 from tfcsr.experiments.reading import Probe, Results, Run
 from tfcsr.experiments.statistics import Estimate, optional_estimate
 from tfcsr.reporting.series import COSTS, Group, Series, example, grouped, shown
-from tfcsr.reporting.words import counted, rough_time, summary
+from tfcsr.reporting.words import beware, compared, found, headline, rough_time
 
 LONGEST_NAME = 40  # of a class: a hundred of them stand in a column
 
@@ -80,7 +80,7 @@ def _document(results: Results, limits: Limits, live: bool) -> dict[str, Any]:
         "version": tfcsr.__version__,
         "live": live,
         "counts": counts,
-        "headline": _headline(counts, rows),
+        "headline": headline(counts, results.outlook()),
         "groups": shown_groups,
         "runs": rows[: limits.runs],
         "left_out": left_out.said,
@@ -141,15 +141,6 @@ class _Names:
         ]
 
 
-def _headline(counts: dict[str, int], rows: list[dict[str, Any]]) -> str:
-    if not counts:
-        return "No run yet: this page waits for the first."
-    text = ", ".join(f"{n} {state}" for state, n in reversed(counts.items()))
-    left = [row["left"] for row in rows if row.get("left") is not None]
-    done = f"{counted(sum(counts.values()), 'run')}: {text}."
-    return f"{done} What is under way needs about {rough_time(max(left))} more." if left else done
-
-
 def _run(run: Run, home: tuple[int, int] | None, errors: dict[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = {"name": shown(run.name), "state": run.state}
     if home is not None:
@@ -179,6 +170,7 @@ def _group(group: Group, limits: Limits, budget: _Budget, left_out: _Left) -> di
     shown_first = example(drawn)
     for i, (one, values) in enumerate(zip(drawn, series, strict=True)):
         values["against"] = places.get(id(one.against)) if one.against else None
+        values["reference"] = any(other.against is one for other in drawn)
         values["example"] = one is shown_first
         values["front"] = [cost for cost in COSTS if i in front[cost]]
     # The first seed of every series before the second of any: there is most to see.
@@ -195,7 +187,7 @@ def _group(group: Group, limits: Limits, budget: _Budget, left_out: _Left) -> di
     return {
         "name": group.name,
         "tasks": group.tasks,
-        "summary": summary(group),
+        "summary": {"sentences": [compared(group), found(group)], "beware": beware(group)},
         "series": series,
         "timelines": timelines,
         "names": names.said(),
@@ -229,6 +221,7 @@ def _series(one: Series, tasks: int, limits: Limits, names: _Names, left_out: _L
         "upper_bound": one.upper_bound,
         "spec": {shown(k): shown(v) for k, v in one.spec.items() if k not in ("seed", "out", "data_dir")},
         "given": [shown(name) for name in one.given],
+        "orders": {str(seed): shown(order) for seed, order in one.orders.items()},
         "command": one.command,
         "why_no_command": one.why_no_command,
     }
@@ -262,6 +255,8 @@ def _retention(
         "classes": [label for label, _ in chosen],
         "names": names.of(next((r.class_names for r in results if r.class_names), []), [label for label, _ in chosen]),
         "tasks": [task + 1 for _, task in chosen],
+        "all": len(chosen) == len(arrived),
+        "seeds": len(results),
         "rows": [
             [_mean([r.class_accuracy[i][label] for r in results], 0) if i >= task else None for i in columns]
             for label, task in chosen
@@ -319,13 +314,13 @@ def _timeline(
     }
     tasks = [classes for classes in run.classes[: len(epochs)] if classes]
     if any(p.per_class for p in probes):
-        line["per_task"] = _found(probes, [tasks[i] for i in thinned(len(tasks), limits.tasks)])
+        line["per_task"] = _recalled(probes, [tasks[i] for i in thinned(len(tasks), limits.tasks)])
         line["per_task_names"] = [i + 1 for i in thinned(len(tasks), limits.tasks)]
         labels = [c for classes in tasks for c in classes]
         labels = [labels[i] for i in thinned(len(labels), limits.classes)]
         if len(labels) * len(probes) <= budget.cells:
             budget.cells -= len(labels) * len(probes)
-            line["per_class"] = _found(probes, [[c] for c in labels])
+            line["per_class"] = _recalled(probes, [[c] for c in labels])
             line["per_class_names"] = labels
             line["names"] = names.of(run.class_names, labels)
         else:
@@ -342,7 +337,7 @@ def _epochs(run: Run) -> list[int]:
     return [*history.epochs_per_task, *[coming] * run.tasks][: run.tasks]
 
 
-def _found(probes: Sequence[Probe], parts: Sequence[Sequence[int]]) -> list[list[float | None]]:
+def _recalled(probes: Sequence[Probe], parts: Sequence[Sequence[int]]) -> list[list[float | None]]:
     """The recall of each part, a task or a class, in each probe."""
     return [
         [_mean([p.per_class[label] for label in part if label in p.per_class], 0) for p in probes] for part in parts

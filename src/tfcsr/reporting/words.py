@@ -1,16 +1,14 @@
 """What the data say, in plain words and no more of them than the data carry."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from itertools import chain
 
+from tfcsr.errors import counted as counted
+from tfcsr.experiments.reading import Outlook
 from tfcsr.experiments.statistics import Estimate
-from tfcsr.reporting.series import Group, Series
+from tfcsr.reporting.series import Group, Series, shown
 
-MOST_SAID = 12
-
-
-def counted(number: int, thing: str, things: str = "") -> str:
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {things or thing + 's'}"
+MOST_NAMED = 6  # of the series in one sentence
 
 
 def fitting(parts: Sequence[str], width: int, separator: str = " · ") -> str:
@@ -35,6 +33,20 @@ def rough_time(seconds: float) -> str:
     return f"{minutes} min" if minutes < 90 else f"{minutes / 60:.1f} h"
 
 
+def headline(counts: dict[str, int], outlook: Outlook) -> str:
+    """How many runs there are, by their state and with those that are planned, and how long they need."""
+    total = sum(counts.values()) + outlook.waiting
+    if not total:
+        return "No run yet: this page waits for the first."
+    states = [f"{n:,} {state}" for state, n in reversed(counts.items())]
+    states += [f"{outlook.waiting:,} to come"] if outlook.waiting else []
+    text = f"{counted(total, 'run')}: {', '.join(states)}."
+    if outlook.seconds is None:
+        return text
+    what = "What is left" if outlook.waiting else "What is under way"
+    return f"{text} {what} needs about {rough_time(max(1, outlook.seconds))} more."
+
+
 def no_interval(n: int) -> str:
     """What stands where fewer seeds were run than an interval takes."""
     return f"n {n}, no interval"
@@ -44,73 +56,62 @@ def signed(value: float) -> str:
     return f"{value:+.2f}".replace("-", "−")
 
 
-def summary(group: Group) -> dict[str, Any]:
-    """What was compared, what was found of each (final accuracy, its 95 % interval, its difference to the baseline seed
-    by seed), and what to beware of.
-    """
-    found = [_found(one) for one in group.series if one.results()]
-    if len(found) > MOST_SAID:
-        found = [*found[:MOST_SAID], (f"{len(found) - MOST_SAID} more", "are in the table of final accuracy.")]
-    if not found:
-        found = [("Nothing yet:", "no run is complete, so there is no final accuracy to speak of.")]
-    return {"compared": _compared(group), "found": found, "beware": _beware(group)}
-
-
-def _compared(group: Group) -> str:
+def compared(group: Group) -> str:
+    """What was compared, in one sentence."""
     complete = sum(len(one.results()) for one in group.series)
     others = sum(len(one.runs) for one in group.series) - complete
     numbers = sorted({len(one.results()) for one in group.series if one.results()})
-    seeds = f", {counted(numbers[0], 'seed')} each" if len(numbers) == 1 else ""
-    if len(numbers) > 1:
-        seeds = f", {numbers[0]} to {numbers[-1]} seeds each"
-    classes = max((sum(map(len, run.classes)) for one in group.series for run in one.runs), default=0)
-    split = f" with {classes} classes in all" if classes else ""
-    text = (
-        f"{_list([one.label for one in group.series])} on {group.name}: {counted(group.tasks, 'task')}, one after the"
-        f" other,{split}{seeds}. {counted(complete, 'complete run')}"
-    )
-    text += f", {others} not complete." if others else "."
-    return (
-        f"{text} Below, the accuracy over all classes in the end: mean and 95 % interval over seeds."
-        if complete
-        else text
-    )
+    seeds = ""
+    if numbers:
+        many = counted(numbers[0], "seed") if len(numbers) == 1 else f"{numbers[0]} to {numbers[-1]} seeds"
+        seeds = f", {many} each" if len(group.series) > 1 else f", {many}"
+    classes = max((len({*chain(*run.classes)}) for one in group.series for run in one.runs), default=0)
+    split = f" with {counted(classes, 'class', 'classes')} in all" if classes else ""
+    runs = counted(complete, "complete run") + (f", {others} not complete" if others else "")
+    return f"{_listed(group.series)} learned {group.name}: {counted(group.tasks, 'task')}{split}{seeds} ({runs})."
 
 
-def _found(one: Series) -> tuple[str, str]:
-    """Its name, and what is known of it."""
-    accuracy, difference = one.accuracy(), one.difference()
-    assert accuracy is not None
-    text = f"{accuracy.mean:.2f} % {_interval(accuracy, '{:.2f}'.format)}."
-    if difference is None or one.against is None:
-        return one.label, text
-    other = one.against.label
-    if same := one.same_weights():
-        return one.label, f"{text} Bit-identical weights to {other} with {_every(same)}: the same network."
-    by = f"{signed(difference.mean)} points"
-    if difference.low is None or difference.high is None:
-        return one.label, f"{text} {by} to {other} with {_shared(difference.n)}, which decides nothing."
-    interval = _interval(difference, signed)
-    if difference.low > 0 or difference.high < 0:
-        return one.label, f"{text} Differs from {other} by {by} {interval}."
-    return one.label, f"{text} No difference to {other} was found: {by} {interval}."
+def found(group: Group) -> str:
+    """What the paired differences say, in one sentence and no more of it than the intervals carry."""
+    if not any(one.results() for one in group.series):
+        return "No run is complete, so there is no final accuracy to speak of."
+    paired = [(one, difference) for one in group.series if (difference := one.difference()) is not None]
+    if not paired:
+        return "Nothing here has a reference with a complete run of the same seed, so no difference is given."
+    same = [one for one, _ in paired if one.same_weights()]
+    others = [(one, d) for one, d in paired if not one.same_weights()]
+    few = [one for one, d in others if d.low is None]
+    clear = [(one, d) for one, d in others if d.low is not None and d.high is not None and not d.low <= 0 <= d.high]
+    unclear = [(one, d) for one, d in others if d.low is not None and d.high is not None and d.low <= 0 <= d.high]
+    parts = []
+    if clear:
+        parts.append(f"a difference was found for {_listed(*zip(*clear, strict=True))}")
+    if unclear:
+        what = "none" if clear else "no difference"
+        parts.append(f"{what} was found for {_listed(*zip(*unclear, strict=True))}")
+    if same:
+        ends = "ends" if len(same) == 1 else "end"
+        parts.append(f"{_listed(same)} {ends} with its weights, bit for bit")
+    if few:
+        parts.append(f"too few seeds are shared to decide about {_listed(few)}")
+    references = {one.against.label for one, _ in paired if one.against is not None}
+    whom = f"Against {references.pop()}" if len(references) == 1 else "Each against its own reference"
+    return f"{whom}, in points and seed by seed, {'; '.join(parts)}."
 
 
-def _interval(value: Estimate, number: Callable[[float], str]) -> str:
-    if value.low is None or value.high is None:
-        return f"({no_interval(value.n)})"
-    return f"({number(value.low)} to {number(value.high)}, n\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{value.n})"
+def _listed(series: Sequence[Series], differences: Sequence[Estimate] = ()) -> str:
+    names = [one.label for one in series]
+    if differences:
+        names = [f"{name} ({signed(d.mean)})" for name, d in zip(names, differences, strict=True)]
+    if len(names) > MOST_NAMED:
+        names = [*names[: MOST_NAMED - 1], f"{len(names) - MOST_NAMED + 1} more"]
+    # A label may hold commas of its own.
+    separator = "; " if any("," in name for name in names) else ", "
+    return names[0] if len(names) == 1 else f"{separator.join(names[:-1])} and {names[-1]}"
 
 
-def _shared(seeds: int) -> str:
-    return "the one seed they share" if seeds == 1 else f"the {counted(seeds, 'seed')} they share"
-
-
-def _every(seeds: int) -> str:
-    return _shared(seeds) if seeds == 1 else f"each of {seeds} seeds"
-
-
-def _beware(group: Group) -> list[str]:
+def beware(group: Group) -> list[str]:
+    """What the means alone would hide."""
     notes = [
         f"{one.collapsed()} of {counted(len(one.results()), 'run')} of {one.label} collapsed: the network gives one"
         " answer to every image. They stay in the mean."
@@ -125,13 +126,9 @@ def _beware(group: Group) -> list[str]:
     if repeated := sum(one.repeated for one in group.series):
         holds = "folder holds" if repeated == 1 else "folders hold"
         notes.append(f"{repeated} {holds} a run that is here already; it counts once.")
+    orders = {shown(run.spec.get("class_order")) for one in group.series for run in one.runs}
+    if len(orders) == 1 and any((a := one.accuracy()) and a.low is not None for one in group.series):
+        (order,) = orders
+        what = f"class order {order}" if order.isdecimal() else "one class order"
+        notes.append(f"All seeds share {what}: the intervals hold for it.")
     return notes
-
-
-def _list(names: Sequence[str]) -> str:
-    if len(names) == 1:
-        return f"{names[0]} alone"
-    if len(names) > 12:
-        return f"{len(names)} settings ({'; '.join(names[:4])}; …)"
-    separator = "; " if any("," in name for name in names) else ", "
-    return f"{separator.join(names[:-1])} and {names[-1]}"

@@ -19,10 +19,10 @@ function curves() {
     };
     if (!crowded)
       bands.push(
-        { ...band, y: with_band.map(([, point]) => point[1]) },
+        { ...band, y: with_band.map(([, point]) => inside(point[1])) },
         {
           ...band,
-          y: with_band.map(([, point]) => point[2]),
+          y: with_band.map(([, point]) => inside(point[2])),
           fill: "tonexty",
           fillcolor: shade + (dark() ? "33" : "22"),
         },
@@ -57,7 +57,7 @@ function curves() {
     group().series.map((one) => [
       one.label,
       ...one.curve.map((point) =>
-        point === null ? null : fixed(point[0]) + (point[2] === null ? "" : ` ±${fixed(point[2] - point[0])}`),
+        point === null ? null : spread(point),
       ),
     ]),
   );
@@ -120,7 +120,7 @@ function final() {
         x: [one.accuracy[0]],
         y: [i],
         marker: { color: colour(one.colour), size: 9, symbol: SYMBOLS[one.variant % SYMBOLS.length] },
-        error_x: { type: "data", array: [bar(one.accuracy)], color: colour(one.colour), thickness: 2 },
+        error_x: bars(one.accuracy, { color: colour(one.colour), thickness: 2 }),
         text: [`<b>${text(one.label)}</b><br>${estimate(one.accuracy)}`],
         hovertemplate: "%{text}<extra></extra>",
       })),
@@ -131,17 +131,20 @@ function final() {
   $("chart-difference").hidden = !paired.length;
   $("no-difference").hidden = paired.length > 0;
   $("no-difference").textContent =
-    "Nothing to compare with: no baseline with a complete run of the same seed.";
+    "Nothing to compare with: no reference with a complete run of the same seed.";
   if (paired.length) {
     const bases = [...new Set(paired.map(([one]) => one.against))];
-    const name = bases.length === 1 && bases[0] !== null ? group().series[bases[0]].label : "its baseline";
+    const name = bases.length === 1 && bases[0] !== null ? group().series[bases[0]].label : "its reference";
+    // A row without a mark says why.
+    const silent = series
+      .map((one, i) => [one.reference ? "reference" : one.against === null ? "" : "no seed in common", one, i])
+      .filter(([word, one]) => word && one.difference === null);
     draw(
       "chart-difference",
-      `Paired differences in final accuracy to ${name}`,
+      `Paired differences in final accuracy against ${name}`,
       paired.map(([one, i]) => {
         const value = one.difference;
         const other = one.against === null ? "" : group().series[one.against];
-        const clear = value[1] !== null && (value[1] > 0 || value[2] < 0);
         const words = one.same_weights
           ? "bit-identical weights"
           : value[1] === null
@@ -156,7 +159,7 @@ function final() {
           marker: {
             color: colour(one.colour),
             size: 10,
-            symbol: SYMBOLS[one.variant % SYMBOLS.length] + (clear ? "" : "-open"),
+            symbol: SYMBOLS[one.variant % SYMBOLS.length] + (clear(value) ? "" : "-open"),
             line: { width: 2, color: colour(one.colour) },
           },
           text: [`<b>${text(one.label)}</b><br>${words}${other && `<br>against ${text(other.label)}`}`],
@@ -165,8 +168,16 @@ function final() {
       }),
       {
         ...rows(series),
+        annotations: silent.map(([word, , i]) => ({
+          x: 0,
+          y: i,
+          text: word,
+          showarrow: false,
+          bgcolor: page_colour("--back"),
+          font: { size: 12, color: page_colour("--faint") },
+        })),
         xaxis: {
-          title: { text: text(short(`points to ${name}`, 34)) },
+          title: { text: text(short(`points against ${name}`, 38)) },
           zeroline: true,
           zerolinewidth: 2,
           zerolinecolor: dark() ? "#888888" : "#666666",
@@ -176,17 +187,13 @@ function final() {
   }
   table(
     "table-final",
-    "Final accuracy (%) with its 95 % interval, and the paired difference in points",
-    ["series", "n", "accuracy", "95 % interval", "difference", "its interval", "against", "forgetting", "collapsed"],
+    "Final accuracy (%) and the paired difference in points, each ± half its 95 % interval",
+    ["series", "n", "accuracy", "difference", "against", "forgetting", "collapsed"],
     group().series.map((one) => [
       one.label,
       one.accuracy ? one.accuracy[3] : 0,
-      one.accuracy ? fixed(one.accuracy[0]) : null,
-      one.accuracy && one.accuracy[1] !== null ? `${fixed(one.accuracy[1])} to ${fixed(one.accuracy[2])}` : null,
-      one.difference ? (one.same_weights ? "0, bit-identical" : signed(one.difference[0])) : null,
-      one.difference && one.difference[1] !== null
-        ? `${signed(one.difference[1])} to ${signed(one.difference[2])}`
-        : null,
+      one.accuracy ? spread(one.accuracy) : null,
+      difference(one),
       one.against === null ? "" : group().series[one.against].label,
       one.forgetting ? fixed(one.forgetting[0]) : null,
       one.collapsed,
@@ -194,14 +201,22 @@ function final() {
   );
 }
 
+const clear = (value) => value[1] !== null && (value[1] > 0 || value[2] < 0);
+function difference(one) {
+  const word = (said) => element("span", { className: "quiet" }, said);
+  if (one.reference) return word("reference");
+  if (one.difference === null) return one.against === null ? null : word("no seed in common");
+  return one.same_weights ? word("same weights") : spread(one.difference, { sign: true, strong: clear(one.difference) });
+}
+
 const heat = (z, x, y, words, more = {}) => ({
   type: "heatmap",
   z,
   x,
   y,
-  text: words,
-  hovertemplate: "%{text}<extra></extra>",
-  colorscale: "Cividis",
+  customdata: words,
+  hovertemplate: "%{customdata}<extra></extra>",
+  colorscale: HEAT[dark() ? "dark" : "light"],
   zmin: 0,
   zmax: 100,
   hoverongaps: false,
@@ -221,6 +236,53 @@ const pick = (id, key, filter) => {
   return series.find((one) => one.label === chosen[key]);
 };
 
+// Numbers in the fields of a map, in black or white, whichever is seen better there.
+function numbers(z, x, y, digits) {
+  const inks = { "#000000": [], "#ffffff": [] };
+  z.forEach((row, i) =>
+    row.forEach((value, j) => {
+      if (value !== null) inks[ink(heat_colour(value))].push([x[j], y[i], fixed(value, digits)]);
+    }),
+  );
+  return Object.entries(inks).map(([color, cells]) => ({
+    type: "scatter",
+    mode: "text",
+    x: cells.map((cell) => cell[0]),
+    y: cells.map((cell) => cell[1]),
+    text: cells.map((cell) => cell[2]),
+    textfont: { size: 12, color },
+    hoverinfo: "skip",
+  }));
+}
+// Beside the fields stand names and a colour bar.
+const cell_width = (id, columns) => ($(id).clientWidth - (narrow() ? 130 : 190)) / columns;
+
+// The classes that each task brought, in words; nothing where not all are shown, or seeds had other orders.
+const seeds_left_out = (one) => (one.accuracy === null ? 0 : one.accuracy[3] - one.retention.seeds);
+function task_classes(one) {
+  const found = new Map();
+  if (one.retention === null || !one.retention.all || seeds_left_out(one)) return found;
+  const named = one.retention.names !== null;
+  one.retention.classes.forEach((label, i) => {
+    const task = one.retention.tasks[i];
+    const name = named ? called(one.retention.names, label) : String(label);
+    found.set(task, [...(found.get(task) || []), name]);
+  });
+  for (const [task, classes] of found) {
+    const said = classes.slice(0, 8).join(", ") + (classes.length > 8 ? ", …" : "");
+    found.set(task, named ? said : `${classes.length === 1 ? "class" : "classes"} ${said}`);
+  }
+  return found;
+}
+function column_names(one, brought) {
+  if (narrow()) return one.columns.map(String);
+  const room = Math.floor(cell_width("chart-matrix", one.columns.length) / 7);
+  return one.columns.map((task) => {
+    const classes = room > 12 && brought.get(task);
+    return `task ${task}${classes ? `<br>${text(short(classes, room))}` : ""}`;
+  });
+}
+
 function matrix() {
   const one = pick("matrix-series", "matrix", (each) => each.matrix.some((row) => row.some((value) => value !== null)));
   $("matrix").hidden = !one;
@@ -232,7 +294,6 @@ function matrix() {
   slider.value = at;
   $("matrix-at").textContent = one.columns[at - 1];
   const names = one.columns.map((task) => `task ${task}`);
-  const ticks = narrow() ? { tickvals: names, ticktext: one.columns.map(String), nticks: 10 } : {};
   const z = one.matrix.map((row, i) => (i < at ? row : row.map(() => null)));
   const row = one.matrix[at - 1];
   const words = row.some((value) => value !== null)
@@ -243,40 +304,33 @@ function matrix() {
     : "not reached yet";
   slider.setAttribute("aria-valuetext", `after task ${one.columns[at - 1]}: ${words}`);
   $("matrix-words").textContent = `After task ${one.columns[at - 1]}: ${words}.`;
+  const brought = task_classes(one);
   const few = last <= 12;
   const trace = heat(
     z,
     names,
     names,
     z.map((line, i) =>
-      line.map((value, j) => (value === null ? "" : `after ${names[i]}: ${fixed(value, 1)} % on ${names[j]}`)),
+      line.map((value, j) => {
+        const classes = brought.get(one.columns[j]);
+        return value === null
+          ? ""
+          : `after ${names[i]}: ${fixed(value, 1)} % on ${names[j]}${classes ? `<br>${text(classes)}` : ""}`;
+      }),
     ),
   );
-  const numbers = few
-    ? z
-        .flatMap((line, i) =>
-          line.map((value, j) => ({
-            x: names[j],
-            y: names[i],
-            text: value === null ? "" : fixed(value, narrow() ? 0 : 1),
-            showarrow: false,
-            font: { size: 12, color: value > 55 ? "#000000" : "#ffffff" },
-          })),
-        )
-        .filter((note) => note.text)
-    : [];
-  draw("chart-matrix", `Accuracy matrix of ${one.label}, up to task ${one.columns[at - 1]}`, [trace], {
+  const written = few && cell_width("chart-matrix", last) > 30 ? numbers(z, names, names, narrow() ? 0 : 1) : [];
+  draw("chart-matrix", `Accuracy matrix of ${one.label}, up to task ${one.columns[at - 1]}`, [trace, ...written], {
     height: Math.min(520, 130 + 44 * last),
-    annotations: numbers,
     xaxis: {
       title: { text: narrow() ? "accuracy on task" : "accuracy on" },
       showgrid: false,
       type: "category",
-      ...(few ? ticks : {}),
+      ...(few ? { tickvals: names, ticktext: column_names(one, brought) } : {}),
     },
     yaxis: { title: { text: "after" }, autorange: "reversed", showgrid: false, type: "category" },
     shapes: [
-      { type: "rect", x0: -0.5, x1: at - 0.5, y0: at - 1.5, y1: at - 0.5, line: { width: 2.5, color: "#D55E00" } },
+      { type: "rect", x0: -0.5, x1: at - 0.5, y0: at - 1.5, y1: at - 0.5, line: { width: 2, color: page_colour("--text") } },
     ],
   });
   table(
@@ -316,12 +370,18 @@ function retention() {
     })
     .filter((entry) => entry[2] - entry[3] >= 1)
     .sort((a, b) => b[2] - b[3] - (a[2] - a[3]));
-  $("retention-words").textContent = fell.length
+  const which = seeds_left_out(one)
+    ? ` This shows ${one.retention.seeds} of ${one.accuracy[3]} seeds: the others have another class order.`
+    : "";
+  $("retention-words").textContent = (fell.length
     ? `Most forgotten: ${fell
         .slice(0, 3)
         .map(([name, task, best, end]) => `${name} of task ${task} (${best} % at best, ${end} % at the end)`)
         .join(", ")}.`
-    : "No class lost a point.";
+    : "No class lost a point.") + which;
+  const ticks_y = on_axis(names);
+  const roomy = classes.length <= 40 && cell_width("chart-retention", after.length) > 24;
+  const written = roomy ? numbers(z, after, ticks_y, 0) : [];
   draw(
     "chart-retention",
     `Accuracy of ${one.label} on each of ${classes.length} classes after each task`,
@@ -329,7 +389,7 @@ function retention() {
       heat(
         z,
         after,
-        on_axis(names),
+        ticks_y,
         z.map((row, i) =>
           row.map((value, j) =>
             value === null ? "" : `${text(names[i])} (task ${tasks[i]})<br>after ${after[j]}: ${value} %`,
@@ -337,6 +397,7 @@ function retention() {
         ),
         { ygap: classes.length > 40 ? 0 : 1 },
       ),
+      ...written,
     ],
     {
       height: 80 + Math.min(640, Math.max(180, 24 * classes.length)),
@@ -352,27 +413,93 @@ function retention() {
   );
 }
 
+// What an upper bound neither keeps nor replays is no saving of its: it has no place on these scales.
+const OFF_SCALE = ["replay_batches", "memory_checks", "buffer_bytes"];
+
 function cost() {
-  const kind = $("cost-kind").value;
-  const series = visible().filter((one) => one.accuracy !== null && one.cost[kind] !== null);
+  const complete = visible().filter((one) => one.accuracy !== null);
+  // Where nobody pays anything, there is nothing to weigh.
+  const paid = Object.keys(COSTS).filter((key) => group().series.some((one) => one.cost[key] > 0));
+  const kind = (chosen.cost = options("cost-kind", paid.map((key) => [key, COSTS[key]]), chosen.cost));
+  const drawable = complete.length > 1 && kind !== "";
+  $("chart-cost").hidden = !drawable;
+  for (const id of ["cost-choice", "cost-lead"]) $(id).hidden = !drawable;
+  $("no-cost").hidden = drawable;
+  $("no-cost").textContent =
+    group().series.length > 1
+      ? "Fewer than two of the series shown have a complete run: no cost can be weighed against another."
+      : "There is one series here: its cost can be weighed against no other.";
+  if (drawable) draw_cost(complete, kind);
+  table(
+    "table-cost",
+    "Mean cost of a run, and final accuracy",
+    ["series", "accuracy %", ...Object.values(COSTS), "not beaten in"],
+    group().series.map((one) => [
+      one.label,
+      one.accuracy ? fixed(one.accuracy[0]) : null,
+      ...Object.keys(COSTS).map((key) =>
+        one.cost[key] === null ? null : counted(one.cost[key], key === "seconds" ? 1 : 0),
+      ),
+      one.front.map((key) => COSTS[key]).join(", "),
+    ]),
+  );
+}
+
+const cost_name = (labels, most) =>
+  short(labels.slice(0, most).join(" · "), narrow() ? 24 : 60) +
+  (labels.length > most ? ` and ${labels.length - most} more` : "");
+// Which name stands where, in pixels. Points at one place share a name; a name that would cover another is left out.
+function cost_names(series, { across, down, width, taken }) {
+  const groups = [];
+  for (const one of series) {
+    const near = groups.find(
+      ([first]) => Math.abs(across(first) - across(one)) < 16 && Math.abs(down(first) - down(one)) < 24,
+    );
+    if (near) near.push(one);
+    else groups.push([one]);
+  }
+  const named = new Map();
+  for (const [first, ...others] of groups) {
+    const labels = [first, ...others].map((one) => one.label);
+    const tries = [4, 3, 2, 1].flatMap((most) =>
+      ["bottom right", "top right", "bottom left", "top left"].map((place) => [cost_name(labels, most), place]),
+    );
+    const found = tries.find(([name, place]) => {
+      const long = 7 * name.length + 14;
+      const x = across(first) + (place.endsWith("right") ? 0 : -long),
+        y = down(first) + (place.startsWith("top") ? -22 : 6);
+      const free = taken.every(([x0, w, y0, h]) => x + long <= x0 || x >= x0 + w || y + 16 <= y0 || y >= y0 + h);
+      const clear_of = groups.every(([other]) => {
+        if (other === first) return true;
+        const [px, py] = [across(other), down(other)];
+        return px + 8 <= x || px - 8 >= x + long || py + 8 <= y || py - 8 >= y + 16;
+      });
+      if (!free || !clear_of || x < 0 || x + long > width + 20) return false;
+      taken.push([x, long, y, 16]);
+      return true;
+    });
+    if (found) named.set(first, found);
+  }
+  return named;
+}
+
+function draw_cost(complete, kind) {
+  const off = (one) => one.upper_bound && OFF_SCALE.includes(kind);
+  const bounds = complete.filter(off);
+  const series = complete.filter((one) => !off(one) && one.cost[kind] !== null);
   const front = series
     .filter((one) => one.front.includes(kind))
     .sort((a, b) => a.cost[kind] - b.cost[kind] || a.accuracy[0] - b.accuracy[0]);
   const widest = Math.max(1e-9, ...series.map((one) => one.cost[kind]));
-  // Names at one place would run into each other: the first of a cluster carries them all.
-  const named = new Map();
-  for (const one of [...front, ...(series.length > 14 ? [] : series.filter((each) => !front.includes(each)))]) {
-    const near = [...named.keys()].find(
-      (other) =>
-        Math.abs(other.cost[kind] - one.cost[kind]) < widest * (narrow() ? 0.4 : 0.14) &&
-        Math.abs(other.accuracy[0] - one.accuracy[0]) < 6,
-    );
-    if (near) named.get(near).push(one.label);
-    else named.set(one, [one.label]);
-  }
-  const names = (one) =>
-    text(short(named.get(one).slice(0, 3).join(" · ") + (named.get(one).length > 3 ? " …" : ""), narrow() ? 18 : 48));
-  const place = (one) => (one.cost[kind] > widest * (narrow() ? 0.45 : 0.75) ? "bottom left" : "bottom right");
+  const height = narrow() ? 340 : 420;
+  const right = 1.08 * widest,
+    left = -0.05 * widest;
+  const named = cost_names([...front, ...series.filter((one) => !front.includes(one))], {
+    across: (one) => ((one.cost[kind] - left) / (right - left)) * ($("chart-cost").clientWidth - 80),
+    down: (one) => (1 - one.accuracy[0] / 105) * (height - 80),
+    width: $("chart-cost").clientWidth - 80,
+    taken: bounds.map((one) => [0, 250, (1 - one.accuracy[0] / 105) * (height - 80), 18]),
+  });
   draw(
     "chart-cost",
     `Final accuracy against ${COSTS[kind]} of ${series.length} series`,
@@ -390,43 +517,45 @@ function cost() {
         mode: named.has(one) ? "markers+text" : "markers",
         x: [one.cost[kind]],
         y: [one.accuracy[0]],
-        error_y: {
-          type: "data",
-          array: [one.accuracy[2] === null ? 0 : one.accuracy[2] - one.accuracy[0]],
-          color: colour(one.colour),
-          thickness: 1.3,
-        },
+        error_y: bars(one.accuracy, { color: colour(one.colour), thickness: 1.3 }),
         marker: {
           color: colour(one.colour),
           size: 11,
           symbol: SYMBOLS[one.variant % SYMBOLS.length] + (one.upper_bound ? "-open" : ""),
           line: { width: one.upper_bound ? 2 : 0, color: colour(one.colour) },
         },
-        text: [named.has(one) ? names(one) : ""],
-        textposition: place(one),
+        text: [named.has(one) ? text(named.get(one)[0]) : ""],
+        textposition: named.has(one) ? named.get(one)[1] : "bottom right",
         cliponaxis: false,
         customdata: [
           `<b>${text(one.label)}</b>${one.upper_bound ? " (upper bound, outside the race)" : ""}<br>` +
-            `${estimate(one.accuracy)}<br>${one.cost[kind].toLocaleString("en")} ${COSTS[kind]}`,
+            `${estimate(one.accuracy)}<br>${counted(one.cost[kind], kind === "seconds" ? 1 : 0)} ${COSTS[kind]}`,
         ],
         hovertemplate: "%{customdata}<extra></extra>",
       })),
     ],
     {
-      height: narrow() ? 340 : 420,
-      xaxis: { title: { text: COSTS[kind] }, range: [-0.05 * widest, 1.08 * widest], zeroline: false },
+      height,
+      shapes: bounds.map((one) => ({
+        type: "line",
+        xref: "paper",
+        x0: 0,
+        x1: 1,
+        y0: one.accuracy[0],
+        y1: one.accuracy[0],
+        line: { width: 1.5, dash: "dot", color: colour(one.colour) },
+      })),
+      annotations: bounds.map((one) => ({
+        xref: "paper",
+        x: 0,
+        y: one.accuracy[0],
+        xanchor: "left",
+        yanchor: "top",
+        showarrow: false,
+        text: text(short(`${one.label} (upper bound)`, narrow() ? 34 : 70)),
+      })),
+      xaxis: { title: { text: COSTS[kind] }, range: [left, right], zeroline: false },
       yaxis: { title: { text: "final accuracy (%)" }, range: [0, 105] },
     },
-  );
-  table(
-    "table-cost",
-    "Mean cost of a run, and final accuracy",
-    ["series", "accuracy %", ...Object.values(COSTS), "not beaten in"],
-    group().series.map((one) => [
-      one.label,
-      one.accuracy ? fixed(one.accuracy[0]) : null,
-      ...Object.keys(COSTS).map((key) => (one.cost[key] === null ? null : one.cost[key].toLocaleString("en"))),
-      one.front.map((key) => COSTS[key]).join(", "),
-    ]),
   );
 }

@@ -5,10 +5,8 @@ function summary() {
   document.title = `${data.folder}: tfcsr ${data.live ? "live" : "report"}`;
   $("title").textContent = data.folder;
   if ($("headline").textContent !== data.headline) $("headline").textContent = data.headline;
-  $("compared").textContent = one ? one.summary.compared : "";
-  $("found").replaceChildren(
-    ...(one ? one.summary.found : []).map(([label, said]) => element("li", {}, element("b", {}, label), ` ${said}`)),
-  );
+  $("said").textContent = one ? one.summary.sentences.join(" ") : "";
+  if (one) summary_table(one);
   $("beware").replaceChildren(...(one ? one.summary.beware : []).map((line) => element("li", {}, line)));
   $("left-out").replaceChildren(...data.left_out.map((line) => element("li", {}, `To keep this page small, ${line}.`)));
   $("made").textContent = `tfcsr ${data.version}, ${data.live ? "as of" : "made"} ${data.made} from ${data.path}`;
@@ -42,6 +40,36 @@ function summary() {
   $("progress").replaceChildren(...(said.length ? [element("h3", {}, "Not complete"), ...said, ...more] : []));
 }
 
+function summary_table(one) {
+  const references = one.series.filter((each) => each.reference);
+  const whom = references.length === 1 ? short(references[0].label, 30) : "its reference";
+  const whole = (value) => (value === null ? null : counted(value));
+  const compared = references.length > 0;
+  const bold = compared ? "; in bold, differences whose interval leaves out 0" : "";
+  table(
+    "table-summary",
+    `Final accuracy and cost: means over n seeds, ± half the 95 % interval${bold}`,
+    [
+      "method",
+      "n",
+      "accuracy %",
+      ...(compared ? [`points against ${whom}`] : []),
+      "forgetting",
+      "steps",
+      "replays",
+      "checks",
+    ],
+    one.series.map((each) => [
+      element("span", { className: "named" }, swatch(each), element("span", {}, each.label)),
+      each.accuracy ? each.accuracy[3] : 0,
+      each.accuracy ? spread(each.accuracy) : null,
+      ...(compared ? [difference(each)] : []),
+      each.forgetting ? fixed(each.forgetting[0]) : null,
+      ...["optimizer_steps", "replay_batches", "memory_checks"].map((key) => whole(each.cost[key])),
+    ]),
+  );
+}
+
 function chips() {
   const series = group() ? group().series : [];
   const place = $("series");
@@ -57,23 +85,7 @@ function chips() {
       final();
       cost();
     });
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
-    for (const [name, value] of [
-      ["width", 26],
-      ["height", 8],
-      ["aria-hidden", "true"],
-    ])
-      svg.setAttribute(name, value);
-    for (const [name, value] of [
-      ["d", "M0 4H26"],
-      ["stroke", colour(one.colour)],
-      ["stroke-width", 2.5],
-      ["stroke-dasharray", SVG_DASH[one.line]],
-    ])
-      path.setAttribute(name, value);
-    svg.append(path);
-    return element("label", {}, box, svg, element("span", {}, one.label));
+    return element("label", {}, box, swatch(one), element("span", {}, one.label));
   });
   const all = ["all", "none"].map((word) => {
     const button = element("button", { type: "button" }, word === "all" ? "Show all" : "Show none");
@@ -90,6 +102,8 @@ function chips() {
   });
   place.replaceChildren(place.querySelector("legend"), ...made, ...(series.length > 8 ? all : []));
 }
+
+const order = (one, seed) => (one.orders[seed] === undefined ? "" : ` --class-order ${one.orders[seed]}`);
 
 function specs() {
   const place = $("spec-list");
@@ -111,7 +125,7 @@ function specs() {
           const commands =
             each.command === null
               ? element("p", {}, `No command repeats it as it is: ${each.why_no_command}`)
-              : element("pre", {}, numbers.map((seed) => `${each.command} --seed ${seed}`).join("\n"));
+              : element("pre", {}, numbers.map((seed) => `${each.command}${order(each, seed)} --seed ${seed}`).join("\n"));
           const fields = Object.entries(each.spec).sort(
             (a, b) => each.given.includes(b[0]) - each.given.includes(a[0]),
           );
@@ -146,17 +160,18 @@ function specs() {
       ),
     );
   }
+  place.querySelectorAll(".scroll").forEach(scrolls);
   const label = (run) => (run.home ? data.groups[run.home[0]].series[run.home[1]].label : "");
   table(
     "table-runs",
-    `${data.runs.length} runs`,
-    ["run", "series", "seed", "state", "final accuracy %"],
+    `${data.runs.length} ${data.runs.length === 1 ? "run" : "runs"}, with the accuracy at the end`,
+    ["series", "seed", "accuracy %", "state", "folder"],
     data.runs.map((run) => [
-      run.name,
-      label(run),
+      label(run) || "–",
       run.seed === undefined ? null : run.seed,
-      run.state === "complete" ? "complete" : `${run.state}: ${run.words || ""}`,
       run.accuracy === undefined ? null : fixed(run.accuracy),
+      run.state === "complete" ? "complete" : `${run.state}: ${run.words || ""}`,
+      run.name,
     ]),
   );
 }
@@ -211,7 +226,8 @@ $("group").addEventListener("change", (event) => {
     hidden: new Set(),
     matrix: null,
     task: null,
-    run: null,
+    recalled: null,
+    seeds: null,
     kept: null,
   });
   $("series").dataset.key = "";
@@ -225,8 +241,12 @@ $("matrix-task").addEventListener("input", (event) => {
   chosen.task = Number(event.target.value);
   matrix();
 });
-$("timeline-run").addEventListener("change", (event) => {
-  chosen.run = event.target.value;
+$("timeline-series").addEventListener("change", (event) => {
+  chosen.recalled = event.target.value;
+  timeline();
+});
+$("timeline-seeds").addEventListener("change", (event) => {
+  chosen.seeds = event.target.value;
   timeline();
 });
 $("timeline-part").addEventListener("change", (event) => {
@@ -237,7 +257,10 @@ $("retention-series").addEventListener("change", (event) => {
   chosen.kept = event.target.value;
   retention();
 });
-$("cost-kind").addEventListener("change", cost);
+$("cost-kind").addEventListener("change", (event) => {
+  chosen.cost = event.target.value;
+  cost();
+});
 let width = window.innerWidth;
 window.addEventListener("resize", () => {
   if (width < 560 !== window.innerWidth < 560) render();
