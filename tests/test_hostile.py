@@ -64,7 +64,7 @@ def sound():
         ("final_accuracy", True, "final_accuracy is True"),
         ("seconds", 10**400, "seconds is 1000"),
         ("forgetting", [], "forgetting is"),
-        ("accuracy_matrix", [[1.0, 2.0]], "is of 1 tasks"),
+        ("accuracy_matrix", [[1.0, 2.0]], "is of 1 task"),
         ("accuracy_matrix", [], "is of 0 tasks"),
         ("accuracy_matrix", [[1.0], ["x"], [2.0]], "accuracy_matrix is"),
         ("epochs_per_task", [1.5, 1, 1], "epochs_per_task is"),

@@ -10,7 +10,8 @@ from scipy import stats
 
 from tests.conftest import make_spec
 from tfcsr.errors import OutputError, SpecError
-from tfcsr.experiments import expected
+from tfcsr.experiments import compare, expected
+from tfcsr.experiments.machine import environment
 from tfcsr.experiments.record import Record, Records, question
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import run
@@ -307,17 +308,114 @@ def test_a_choice_is_made_over_the_seeds_that_every_value_was_tried_with():
 def test_expected_steps_are_the_papers():
     assert expected.expected_steps(ARMS["cifar/er-1000/plain"].spec(0)) == 15_800
     assert expected.expected_steps(ARMS["cifar/mgp/plain"].spec(0)) == 39_500
-    spec = make_spec(method="er", epochs=2)
-    assert expected.expected_steps(spec) == 2 * 3 * 5  # 80 examples a task in batches of 16
 
 
-def test_expected_seconds_follow_finished_runs():
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"method": "finetune"},
+        {"method": "finetune", "held_out": 0.25},
+        {"method": "finetune", "max_per_class": 8},
+        {"method": "er", "new_data": "half"},
+        {"method": "er", "new_data": "all"},
+        {"method": "er", "new_data": "all", "replay_per_batch": 4},
+        {"method": "joint"},
+        {"method": "joint", "joint_epoch": "newest"},
+    ],
+)
+def test_expected_steps_are_those_of_the_run(fields):
+    spec = make_spec(epochs=2, **fields)
+    assert expected.expected_steps(spec) == run(spec.replace(device="cpu", threads=1)).optimizer_steps
+
+
+def here() -> dict[str, object]:
+    return environment(make_spec(device="cpu"))
+
+
+def test_expected_seconds_follow_finished_runs_of_this_machine(monkeypatch):
     specs = [dense(ARMS["cifar/er-1000/plain"].spec(seed)) for seed in range(4)]
     record = invented("cifar/tfcsr-1000/augmented", 0, 13.0, seconds=158.0)
     spec = RunSpec.from_dict(record.spec).replace(device="cpu")
-    study = study_of(dataclasses.replace(record, spec=spec.to_dict()))
-    seconds, source = expected.expected_seconds(study, specs, "cpu", 2)
-    assert (seconds, source) == (pytest.approx(4 * 158 / 2), "finished runs")
+    record = dataclasses.replace(record, spec=spec.to_dict(), environment=here())
+    seconds, source = expected.expected_seconds(study_of(record), specs, "cpu", 2)
+    assert (seconds, source) == (pytest.approx(expected.START_SECONDS + 4 * 158 / 2), "finished runs")
+    # Three runs in two places take as long as four.
+    assert expected.expected_seconds(study_of(record), specs[:3], "cpu", 2)[0] == seconds
+    # What another machine took says nothing.
+    monkeypatch.setattr(expected, "_has_data", lambda spec: False)
+    monkeypatch.setattr(expected, "seconds_a_step", lambda spec: 1.0)
+    other = dataclasses.replace(record, environment=here() | {"processor": "another"})
+    seconds, source = expected.expected_seconds(study_of(other), specs, "cpu", 2)
+    assert seconds == pytest.approx(expected.START_SECONDS + 2 * 15_800)
+    assert source.endswith("without the data: it will be more")
+
+
+def test_runs_are_packed_as_workers_take_them():
+    assert expected.span([3.0, 3.0, 3.0], 2) == 6.0
+    assert expected.span([1.0, 1.0, 5.0], 2) == 6.0
+    assert expected.span([2.0] * 4, 1) == 8.0
+    assert expected.span([], 3) == 0.0
+
+
+def trial_of(monkeypatch, events):
+    """A trial whose runs do as they are told: `events` are seconds, the number of the run, and what it says."""
+    clock = [100.0]
+
+    def execute(specs, workers, watcher):
+        for seconds, number, event in events:
+            clock[0] = 100.0 + seconds
+            watcher(specs[number], event)
+
+    monkeypatch.setattr(compare, "execute", execute)
+    monkeypatch.setattr(expected.time, "monotonic", lambda: clock[0])
+    specs = [make_spec(method=method, out="x") for method in ("er", "finetune")]
+    return expected._tried(specs, specs, 2)
+
+
+def step(number):
+    return {"event": "step", "step": number, "steps": 50}
+
+
+def test_a_trial_measures_the_rate_and_the_start(monkeypatch):
+    begun = {"event": "run_started"}
+    # 3 s until both have begun; then 10 steps a second, and 5.
+    told = [(3.0, 0, begun), (3.0, 1, begun), (3.5, 0, step(1)), (3.5, 1, step(1))]
+    told += [(5.5, 0, step(21)), (5.5, 1, step(11)), (6.5, 0, {"event": "epoch_finished", "optimizer_steps": 31})]
+    told += [(8.5, 0, step(20)), (8.5, 1, step(26))]
+    trial = trial_of(monkeypatch, told)
+    assert trial.start == 3.0
+    model = make_spec().model
+    er, finetune = expected.Kind(model, "er"), expected.Kind(model, "finetune")
+    assert trial.rates == {er: pytest.approx(5 / 50), finetune: pytest.approx(5 / 25)}
+    # What comes after the trial's end does not count, but for the moment it ends in.
+    late = [(9.5, 0, step(30)), (90.0, 0, step(31)), (90.0, 1, step(27))]
+    assert trial_of(monkeypatch, [*told, *late]).rates[finetune] == pytest.approx(5 / 25)
+
+
+def test_a_run_that_had_hardly_begun_does_not_decide(monkeypatch):
+    told = [(1.0, 0, step(1)), (4.0, 0, step(31)), (4.0, 1, step(1)), (4.9, 1, step(2))]
+    trial = trial_of(monkeypatch, told)
+    assert list(trial.rates.values()) == [pytest.approx(0.1)] * 2
+
+
+def test_a_trial_ends_and_leaves_nothing(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(expected, "TRIAL_SECONDS", 0.0)
+    spec = make_spec(method="er", epochs=10_000, out=str(tmp_path / "run"), device="cpu", threads=1)
+    trial = expected._tried([spec], [spec], 1)
+    assert trial.start >= 0
+    assert not list(tmp_path.iterdir())
+
+
+def test_on_a_gpu_sessions_tell_all_that_they_took():
+    record = invented("cifar/tfcsr-1000/augmented", 0, 13.0)
+    study = study_of(record)
+    study.records.sessions.append({"machine": record.environment, "seconds": 40.0, "runs": 1})
+    specs = [ARMS["cifar/er-1000/plain"].spec(seed) for seed in range(3)]
+    assert expected._on_gpu(study, specs, {"gpu": "a card"}) == (pytest.approx(3 * 40.0), "finished sessions")
+    seconds, source = expected._on_gpu(study, specs, {"gpu": "another"})
+    assert seconds == pytest.approx(3 * 15_800 * expected.GPU_SECONDS["resnet18"] + expected.COMPILE_SECONDS)
+    assert source == "an H200"
 
 
 def test_arms_answer_different_questions():

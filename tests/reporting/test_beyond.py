@@ -134,7 +134,7 @@ def test_a_page_without_a_single_run(tmp_path):
     assert text.count("No runs yet.") == len(SECTIONS)
     assert f"{len(study.plan())} of {len(study.plan())} runs have yet to be made" in text
     assert list(outcome_lines(study, pages)) == [
-        f"{len(study.plan())} runs have yet to be made: the same command goes on",
+        f"still to run: {len(study.plan())} runs; the same command goes on",
         str(pages[-1]),
     ]
     (asked,) = write_pages(study_of(sections=["exam"]), tmp_path)

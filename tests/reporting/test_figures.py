@@ -1,12 +1,17 @@
+import re
+import shutil
+
 import pytest
 
 import tfcsr
 from tests.conftest import make_spec
 from tests.reporting.conftest import change, overview
 from tfcsr.cli import main
+from tfcsr.experiments.reading import Results
 from tfcsr.experiments.statistics import estimate
-from tfcsr.reporting.figures import FIGURES, FORMATS, plot
-from tfcsr.reporting.styles import LINES, style
+from tfcsr.reporting.figures import FIGURES, FORMATS, figure, plot
+from tfcsr.reporting.series import grouped
+from tfcsr.reporting.styles import ALL_MARKERS, LINES, marker, style
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +50,35 @@ def test_every_built_in_method_has_a_colour():
     assert len({colour for colour, _ in looks}) == len(looks)
 
 
+def test_every_built_in_method_has_a_marker_of_its_own():
+    ours = [name for name in tfcsr.METHODS.names() if tfcsr.METHODS.ships(name)]
+    assert len({marker(name) for name in ours}) == min(len(ours), len(ALL_MARKERS))
+    assert len({marker("er", variant) for variant in range(4)}) == 4
+    assert marker("somebody's") == marker("somebody's")
+
+
+def test_a_methods_marker_is_the_same_in_every_figure(grid):
+    for name in ("final", "cost"):
+        (group,) = _groups(grid)
+        found = {marks for axes in figure(name, group).axes for marks in _marks(axes, style("joint")[0])}
+        assert found == {marker("joint")}, name
+
+
+def _groups(folder):
+    results = Results(folder)
+    results.look()
+    return grouped(results.runs)
+
+
+def _marks(axes, colour):
+    """Of the lines of this colour that have a large marker."""
+    return {
+        line.get_marker()
+        for line in axes.get_lines()
+        if line.get_color() == colour and line.get_marker() not in ("None", None, ".", "|", "_", 2, 3)
+    }
+
+
 def test_every_line_is_known_to_the_page():
     assert {style(name)[1] for name in (*tfcsr.METHODS.names(), "somebody's", "else's")} <= set(LINES)
 
@@ -77,6 +111,14 @@ def test_every_format(copy, kind, capsys):
         (["--format", "exe"], "unknown format 'exe'"),
         (["--benchmark", "nope"], "choose one of them with --benchmark"),
         (["--out", "/dev/null/x.png"], "cannot write"),
+        (
+            ["--methods", "er", "nope"],
+            "no complete run on tiny has method nope: use one or more of er, finetune, joint",
+        ),
+        (["--seeds", "0,7"], "no complete run on tiny has seed 7: use one or more of 0, 1"),
+        (["--seeds", "x"], "seed 'x' is not a whole number"),
+        (["--methods", ","], "no method is chosen: use one or more of er"),
+        (["--seeds", ""], "no seed is chosen: use one or more of 0, 1"),
     ],
 )
 def test_what_cannot_be_drawn_is_one_line(copy, capsys, arguments, said):
@@ -88,6 +130,37 @@ def test_what_cannot_be_drawn_is_one_line(copy, capsys, arguments, said):
     assert error.count("\n") == 1
     assert said in error
     assert sorted(copy.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "methods", "seeds"),
+    [
+        (["--methods", "er", "tfcsr"], {"er", "tfcsr"}, 2),
+        (["--methods", "er,tfcsr", "--seeds", "1"], {"er", "tfcsr"}, 1),
+        (["--methods", "finetune"], {"finetune"}, 2),
+        (["--seeds", "0,1"], {"er", "tfcsr", "finetune", "joint"}, 2),
+    ],
+)
+def test_methods_and_seeds_can_be_chosen(copy, tmp_path, arguments, methods, seeds):
+    main(["plot", str(copy), "--figure", "curves", "--out", str(tmp_path / "x.svg"), *arguments])
+    text = (tmp_path / "x.svg").read_text()
+    assert {name for name in ("er", "tfcsr", "finetune", "joint") if re.search(rf">{name}[<,]", text)} == methods
+    assert f"mean of {seeds} seed" in text
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_can_be_of_one_run(grid, tmp_path, name):
+    assert plot(grid, name, methods=["tfcsr"], seeds=[1], out=tmp_path / "x.svg").exists()
+
+
+def test_a_chosen_method_without_the_chosen_seeds_is_said(copy, capsys):
+    for run in copy.glob("tfcsr-seed1-*"):
+        shutil.rmtree(run)
+    with pytest.raises(SystemExit) as caught:
+        main(["plot", str(copy), "--methods", "er", "tfcsr", "--seeds", "1"])
+    assert caught.value.code == 2
+    assert "has seed of tfcsr 1: use one or more of 0" in capsys.readouterr().err
+    main(["plot", str(copy), "--seeds", "1"])  # nobody asked for it by name
 
 
 def test_a_folder_with_nothing_complete_or_no_probe(copy, tmp_path, capsys):

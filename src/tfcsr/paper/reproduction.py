@@ -1,7 +1,7 @@
 """The paper again: which runs its targets need, which of them there are, and what they say about what was published."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean, stdev
 
@@ -14,6 +14,9 @@ from tfcsr.paper.dense import dense, seen_by
 from tfcsr.paper.published import ARMS, GRIDS, GROUPS, NAMES, TARGETS, Grid, Published, Row, Target, audit_arms
 from tfcsr.spec import RunSpec
 
+# As its titles name them.
+BENCHMARK_NAMES = ("Split MNIST", "Split CIFAR-100")
+
 
 def chosen(names: Iterable[str]) -> list[str]:
     """The targets meant by these names, groups opened, each once, in the paper's order; the audit last."""
@@ -23,6 +26,22 @@ def chosen(names: Iterable[str]) -> list[str]:
             raise SpecError(f"unknown target {name!r}: use one of {', '.join(NAMES)}")
         wanted |= set(GROUPS.get(name, (name,)))
     return [name for name in (*TARGETS, "audit") if name in wanted]
+
+
+def method_of(arm: str) -> str:
+    """The method whose row it is, which may be read off the run of another."""
+    method: str = ARMS[arm].fields["method"]
+    return method
+
+
+def is_read_off(arm: str) -> bool:
+    """Whether its row is that of a run which holds others, too."""
+    spec = ARMS[arm].spec(0)
+    return not ARMS[arm].alone and dense(spec) != spec
+
+
+def augmented(arm: str) -> bool:
+    return bool(ARMS[arm].fields["augment"] != "none")
 
 
 def arms_of(targets: Iterable[str]) -> list[str]:
@@ -37,13 +56,15 @@ class Reproduction(Study):
         super().__init__(seeds, records)
         self.targets = chosen(targets)
         self.data = data
+        self._specs: dict[str, dict[int, tuple[RunSpec, RunSpec]]] = {}  # asked for again and again
 
     def specs(self, arm: str) -> dict[int, tuple[RunSpec, RunSpec]]:
         """By seed, the arm's run and the one that holds it."""
-        entry = ARMS[arm]
-        seeds = self.seeds[: entry.most_seeds]
-        specs = {seed: entry.spec(seed, self.data) for seed in seeds}
-        return {seed: (spec, spec if entry.alone else dense(spec)) for seed, spec in specs.items()}
+        if arm not in self._specs:
+            entry = ARMS[arm]
+            specs = {seed: entry.spec(seed, self.data) for seed in self.seeds[: entry.most_seeds]}
+            self._specs[arm] = {seed: (spec, spec if entry.alone else dense(spec)) for seed, spec in specs.items()}
+        return self._specs[arm]
 
     def named(self) -> Iterator[tuple[str, RunSpec]]:
         """Tables and figures first, then what only the audit asks for; a seed's after the other's, so that what is
@@ -66,10 +87,41 @@ class Reproduction(Study):
         """Only the paper's own data can be held against its numbers."""
         return row.value if self.data is None else None
 
+    @property
+    def whole(self) -> bool:
+        """Whether every table and figure was asked for."""
+        return set(TARGETS) <= set(self.targets)
+
+    def title(self, target: Target) -> str:
+        """What it is called, by the data that was really run."""
+        if self.data is None:
+            return target.title
+        for name in BENCHMARK_NAMES:
+            if name in target.title:
+                return target.title.replace(name, self.data)
+        return f"{target.title}, on {self.data}"
+
+    def on_its_data(self, text: str) -> str:
+        """Text about the paper's benchmarks as it holds for the data that was run, with their settings."""
+        if self.data is not None:
+            for name in BENCHMARK_NAMES:
+                text = text.replace(name, f"{self.data} (settings of {name})")
+        return text
+
+    def rows(self, target: Target) -> tuple[Row, ...]:
+        """What the target shows, each with the buffer that it really had."""
+        return tuple(map(self._as_run, target.rows))
+
+    def _as_run(self, row: Row) -> Row:
+        if self.data is None or row.x is None:
+            return row
+        capacity = next(iter(self.specs(row.arm).values()))[0].buffer_capacity
+        return replace(row, label=f"{row.series}, capacity {capacity}", x=float(capacity))
+
     def lines(self, target: Target) -> list["Line"]:
         return [
             Line(row.label, row.arm, quantity, None if known is None else known.value(quantity), self.of(row.arm))
-            for row in (*target.rows, *target.more)
+            for row in (*self.rows(target), *target.more)
             for known in [self.published(row)]
             for quantity in target.quantities
             # How long a run was is of interest where the method decides it.
@@ -77,7 +129,7 @@ class Reproduction(Study):
         ]
 
     def curves(self, target: Target) -> list["Curve"]:
-        rows = [(row, self.of(row.arm)) for row in target.rows]
+        rows = [(row, self.of(row.arm)) for row in self.rows(target)]
         return [
             Curve(row, None if known is None else known.curve, [r.accuracy_after_task for r in runs.values()])
             for row, runs in rows

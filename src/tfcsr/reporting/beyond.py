@@ -51,9 +51,9 @@ from tfcsr.beyond.study import STUDY, Beyond
 from tfcsr.experiments.statistics import FEWEST, Estimate
 from tfcsr.files import write_bytes
 from tfcsr.paper.published import PUBLISHED
-from tfcsr.reporting.figures import MARKS, STYLE, save
+from tfcsr.reporting.figures import STYLE, save
 from tfcsr.reporting.pages import bound, markdown_table, session_lines, with_interval
-from tfcsr.reporting.styles import style
+from tfcsr.reporting.styles import marker, style
 from tfcsr.reporting.words import counted
 
 PAGE = "beyond.md"
@@ -113,13 +113,13 @@ def draw_accuracy(study: Beyond) -> Figure | None:
     """Accuracy after each task."""
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
-    for number, (method, name) in enumerate(NAMES.items()):
+    for method, name in NAMES.items():
         runs = study.of(f"accuracy/{method}")
         if not runs:
             continue
         points, (colour, line) = curve(runs.values()), style(method)
         x = range(1, len(points) + 1)
-        label, mark = f"{name} (n {len(runs)})", MARKS[number % len(MARKS)]
+        label, mark = f"{name} (n {len(runs)})", marker(method)
         axes.plot(x, [p.mean for p in points], line, color=colour, marker=mark, ms=4, lw=1.8, label=label)
         low, high = [max(0.0, bound(p, "low")) for p in points], [min(100.0, bound(p, "high")) for p in points]
         axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
@@ -148,8 +148,8 @@ def draw_frontier(study: Beyond) -> Figure | None:
         line = sorted((p for p in points if p.when in ON_LINE), key=lambda p: p.batches or 0.0)
         n = sorted({p.n for p in points})
         label = f"{NAMES[method]} (n {n[0]})" if len(n) == 1 else f"{NAMES[method]} (n {n[0]} to {n[-1]})"
-        _errors(axes, line, colour, MARKS[0], hollow=False, moved=2.0 * (number - 1), joined=True)
-        axes.plot([], [], "-", color=colour, marker=MARKS[0], label=label)
+        _errors(axes, line, colour, marker(method), hollow=False, moved=2.0 * (number - 1), joined=True)
+        axes.plot([], [], "-", color=colour, marker=marker(method), label=label)
         for point in points:
             if point.when in BESIDE:
                 _, mark, hollow, moved = BESIDE[point.when]
@@ -231,7 +231,7 @@ def draw_exam(study: Beyond) -> Figure | None:
     panels: Sequence[Axes] = figure.subplots(1, len(found), sharex=True, sharey=True)
     bins = [(low, low + 10) for low in range(0, 100, 10)]
     for axes, (source, parts) in zip(panels, found.items(), strict=True):
-        for number, one in enumerate(parts):
+        for one in parts:
             binned_pairs, (colour, _) = binned(one.pairs, bins), style(one.method)
             if not binned_pairs:
                 continue
@@ -239,7 +239,7 @@ def draw_exam(study: Beyond) -> Figure | None:
             most = max(b.pairs for b in binned_pairs)
             axes.plot(x, y, "-", color=colour, lw=1.2, alpha=0.7)
             sizes = [12 + 60 * b.pairs / most for b in binned_pairs]
-            label, mark = f"{NAMES[one.method]} (n {one.n})", MARKS[number]
+            label, mark = f"{NAMES[one.method]} (n {one.n})", marker(one.method)
             axes.scatter(x, y, sizes, color=colour, marker=mark, label=label, lw=0, alpha=0.85, clip_on=False, zorder=3)
         runs = bool(axes.collections)
         axes.plot([0, 100], [0, 100], ":", color="#666666", lw=1.2, label="recall = accuracy")
@@ -859,7 +859,7 @@ SAID: Mapping[str, Callable[[Beyond], list[str]]] = {
 def outcome_lines(study: Beyond, pages: Sequence[Path]) -> Iterable[str]:
     """For a terminal: what is left to run, the main findings, and where to look."""
     if missing := len(study.missing()):
-        yield f"{counted(missing, 'run')} have yet to be made: the same command goes on"
+        yield f"still to run: {counted(missing, 'run')}; the same command goes on"
     yield from finding_lines(study)
     figures = len([page for page in pages if page.suffix != ".md"])
     yield f"{pages[-1]}" + (f", {figures} figure files beside it" if figures else "")

@@ -1,7 +1,7 @@
 """Pictures of results, for papers: `tfcsr plot`. The page shows the same, to be played with."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +16,11 @@ from matplotlib.ticker import MaxNLocator
 from tfcsr.errors import OutputError, SpecError, printable
 from tfcsr.experiments.reading import Results
 from tfcsr.experiments.result import Result, is_kind
-from tfcsr.experiments.statistics import Estimate, estimate
+from tfcsr.experiments.statistics import FEWEST, Estimate, estimate
 from tfcsr.files import PART, sync_folder, writing
+from tfcsr.reporting.pages import bound
 from tfcsr.reporting.series import Group, Series, example, grouped
+from tfcsr.reporting.styles import marker
 from tfcsr.reporting.view import class_names
 
 FORMATS = ("png", "svg", "pdf")
@@ -35,7 +37,6 @@ STYLE: Any = {
     "svg.hashsalt": "tfcsr",
 }
 WIDTH, HEIGHT = 5.2, 3.8  # inches, of one picture
-MARKS = "osD^vPX*"
 LONGEST_TICK = 24
 
 
@@ -52,10 +53,16 @@ def _spread(value: Estimate) -> float:
     return value.half_width or 0.0
 
 
+def _possible(accuracy: Estimate) -> list[list[float]]:
+    """Below and above the mean: the interval as far as an accuracy can be."""
+    spread = _spread(accuracy)
+    return [[min(spread, accuracy.mean)], [min(spread, 100 - accuracy.mean)]]
+
+
 def _seeds(series: Sequence[Series]) -> str:
     numbers = {len(one.results()) for one in series}
     n = f"{min(numbers)} to {max(numbers)}" if len(numbers) > 1 else str(*numbers)
-    return f"mean of {n} seed{'' if n == '1' else 's'}" + (", 95 % interval" if max(numbers) > 1 else "")
+    return f"mean of {n} seed{'' if n == '1' else 's'}" + (", 95 % interval" if max(numbers) >= FEWEST else "")
 
 
 def learning_curves(axes: Axes, group: Group) -> None:
@@ -65,8 +72,8 @@ def learning_curves(axes: Axes, group: Group) -> None:
         points = [estimate(values) for values in zip(*runs, strict=True)]
         tasks = range(1, len(points) + 1)
         axes.plot(tasks, [p.mean for p in points], one.line, color=one.colour, label=_plain(one.label), lw=1.8)
-        low = [p.mean if p.low is None else p.low for p in points]
-        high = [p.mean if p.high is None else p.high for p in points]
+        low = [max(0.0, bound(p, "low")) for p in points]
+        high = [min(100.0, bound(p, "high")) for p in points]
         axes.fill_between(tasks, low, high, color=one.colour, alpha=0.12, lw=0)
     axes.set(xlabel="tasks learned", ylabel="accuracy over all classes seen (%)", ylim=(0, 102))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -89,7 +96,7 @@ def final_accuracy(axes: Axes, group: Group) -> None:
         assert accuracy is not None
         seeds = [result.final_accuracy for result in one.results().values()]
         axes.plot(seeds, [i + 0.25] * len(seeds), ".", color=one.colour, ms=3, alpha=0.6)
-        axes.errorbar(accuracy.mean, i, xerr=_spread(accuracy), fmt=_mark(one), color=one.colour, ms=5, capsize=2)
+        axes.errorbar(accuracy.mean, i, xerr=_possible(accuracy), fmt=_mark(one), color=one.colour, ms=5, capsize=2)
     _rows(axes, group.series)
     axes.set(xlabel="final accuracy (%)", xlim=(-2, 102))
     _title(axes, f"{group.name}: {_seeds(group.series)}")
@@ -116,7 +123,7 @@ def _rows(axes: Axes, series: Sequence[Series]) -> None:
 
 
 def _mark(one: Series) -> str:
-    return MARKS[one.variant % len(MARKS)]
+    return marker(one.method, one.variant)
 
 
 def accuracy_matrix(axes: Axes, group: Group) -> None:
@@ -223,17 +230,16 @@ def _timeline(axes: Axes, group: Group) -> None:
 
 
 def cost(axes: Axes, group: Group) -> None:
-    """Final accuracy against replay batches."""
+    """Final accuracy against optimizer steps, which every method takes."""
     for one in group.series:
-        accuracy, price = one.accuracy(), one.cost("replay_batches")
+        accuracy, price = one.accuracy(), one.cost("optimizer_steps")
         assert accuracy is not None
         assert price is not None
+        look: dict[str, Any] = {"fmt": _mark(one), "color": one.colour, "label": _plain(one.label)}
         face = "white" if one.upper_bound else one.colour
-        spread = _spread(accuracy)
-        axes.errorbar(
-            price, accuracy.mean, yerr=spread, fmt=_mark(one), color=one.colour, mfc=face, label=_plain(one.label)
-        )
-    axes.set(xlabel="replay batches", ylabel="final accuracy (%)", ylim=(0, 102))
+        axes.errorbar(price, accuracy.mean, yerr=_possible(accuracy), mfc=face, **look)
+    axes.set(xlabel="optimizer steps", ylabel="final accuracy (%)", ylim=(0, 102))
+    axes.set_xlim(left=0)
     _legend(axes, "lower right")
     _title(axes, f"{group.name}: {_seeds(group.series)}")
 
@@ -267,10 +273,15 @@ def plot(
     name: str = "overview",
     *,
     benchmark: str | None = None,
+    methods: Sequence[str] | None = None,
+    seeds: Sequence[int] | None = None,
     format: str | None = None,
     out: str | Path | None = None,
 ) -> Path:
-    """Write a figure of a results folder, by default into it, and say where it is."""
+    """Write a figure of a results folder, by default into it, and say where it is.
+
+    `methods` and `seeds` choose which runs are drawn; without them all are.
+    """
     if name not in FIGURES:
         raise SpecError(f"unknown figure {name!r}: use one of {', '.join(FIGURES)}")
     path = Path(out) if out is not None else None
@@ -286,13 +297,45 @@ def plot(
         raise OutputError(f"{folder} holds no complete run: there is nothing to draw yet")
     if len(chosen) != 1:
         raise SpecError(f"{folder} holds results on {'; '.join(names)}: choose one of them with --benchmark")
+    group = _narrowed(chosen[0], methods, seeds, results.baseline)
     path = path or Path(folder) / f"{name}.{kind}"
     if path.is_dir():
         raise OutputError(f"{path} is a folder: give a file as --out")
     with matplotlib.rc_context(STYLE):
-        picture = figure(name, chosen[0])
+        picture = figure(name, group)
         save(picture, path, kind)
     return path
+
+
+def _narrowed(group: Group, methods: Sequence[str] | None, seeds: Sequence[int] | None, baseline: str | None) -> Group:
+    """The same tasks with the chosen methods and seeds alone. Each that is named must be there."""
+    runs = [run for one in group.series for run in one.runs]
+    if methods is not None:
+        _require("method", methods, {run.spec["method"] for run in runs}, group)
+        runs = [run for run in runs if run.spec["method"] in methods]
+    if seeds is not None:
+        _require("seed", seeds, {run.spec["seed"] for run in runs}, group)
+        runs = [run for run in runs if run.spec["seed"] in seeds]
+        for method in methods or ():
+            if method not in {run.spec["method"] for run in runs}:
+                there = {run.spec["seed"] for one in group.series for run in one.runs if one.method == method}
+                _require(f"seed of {method}", seeds, there, group)
+    if methods is None and seeds is None:
+        return group
+    (narrowed,) = grouped(runs, baseline)
+    narrowed.name = group.name
+    return narrowed
+
+
+def _require(what: str, asked: Sequence[Any], there: Iterable[Any], group: Group) -> None:
+    known = sorted(set(there))
+    listed = printable(", ".join(map(str, known)))
+    if not asked:
+        raise SpecError(f"no {what} is chosen: use one or more of {listed}")
+    for value in asked:
+        if value not in known:
+            name = printable(str(value))
+            raise SpecError(f"no complete run on {group.name} has {what} {name}: use one or more of {listed}")
 
 
 def save(picture: Figure, path: Path, kind: str) -> None:
