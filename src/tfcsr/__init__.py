@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from tfcsr.data.dataset import Dataset as Dataset
     from tfcsr.errors import TfcsrError as TfcsrError
     from tfcsr.experiments.compare import Comparison as Comparison
-    from tfcsr.experiments.compare import compare as compare
     from tfcsr.experiments.result import Result as Result
-    from tfcsr.experiments.run import resume as resume
-    from tfcsr.experiments.run import run as run
     from tfcsr.learner import Learner as Learner
     from tfcsr.methods import METHODS as METHODS
     from tfcsr.models import MODELS as MODELS
     from tfcsr.options import Option as Option
     from tfcsr.recall.schedule import SCHEDULES as SCHEDULES
+    from tfcsr.reporting.interactive import compare as compare
+    from tfcsr.reporting.interactive import resume as resume
+    from tfcsr.reporting.interactive import run as run
     from tfcsr.spec import RunSpec as RunSpec
 
 __version__ = "0.4.0"
@@ -47,9 +47,9 @@ _HOME = {
     "RunSpec": "tfcsr.spec",
     "SCHEDULES": "tfcsr.recall.schedule",
     "TfcsrError": "tfcsr.errors",
-    "compare": "tfcsr.experiments.compare",
-    "resume": "tfcsr.experiments.run",
-    "run": "tfcsr.experiments.run",
+    "compare": "tfcsr.reporting.interactive",
+    "resume": "tfcsr.reporting.interactive",
+    "run": "tfcsr.reporting.interactive",
 }
 __all__ = sorted(_HOME)
 

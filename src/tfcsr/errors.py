@@ -10,6 +10,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def counted(number: int, thing: str, things: str = "") -> str:
+    """So many of a thing, in the singular where it is one. The only place that decides it."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {things or thing + 's'}"
+
+
 class TfcsrError(Exception):
     """Every error that is not a bug of ours. The command line prints its message and exits with code 2."""
 

@@ -56,12 +56,12 @@ def essence(result: tfcsr.Result) -> dict[str, Any]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., Started]]:
-    """Starts the command line in a session of its own, as a terminal would."""
+    """Starts the command line in a session of its own, as a terminal would; or Python, with `module=""`."""
     started: list[Started] = []
 
-    def begin(*arguments: str, **more: Any) -> Started:
+    def begin(*arguments: str, module: str = "tfcsr", **more: Any) -> Started:
         env = os.environ | {"PYTHONPATH": str(Path(tfcsr.__file__).parents[1])}
-        command = [sys.executable, "-m", "tfcsr", *arguments]
+        command = [sys.executable, *(["-m", module] if module else []), *arguments]
         pipe = subprocess.PIPE
         process = subprocess.Popen(
             command, stdout=pipe, stderr=pipe, text=True, env=env, start_new_session=True, **more

@@ -9,6 +9,7 @@ import tfcsr
 from tests.conftest import make_spec
 from tests.experiments.conftest import SMALL, flags, wait_for
 from tfcsr.errors import OutputError
+from tfcsr.experiments.folder import list_runs
 from tfcsr.experiments.reading import Results, Run
 from tfcsr.files import LOCK, at_work, locked
 
@@ -209,6 +210,26 @@ def test_time_left_is_by_the_pace_of_the_last_epochs(begun):
     assert run.history.share(2) == 0.3
 
 
+def test_time_left_counts_what_lies_between_tasks_and_forgives_one_long_pause(begun):
+    events = [{"event": "run_started", "time": 0, "tasks": [[0], [1], [2]]}]
+    now = 100.0
+    for task in (1, 2):
+        events.append({"event": "task_started", "task": task, "time": now})
+        for epoch in range(1, 6):
+            now += 3600 if (task, epoch) == (1, 3) else 2  # it was stopped, and resumed
+            events.append({"event": "epoch_finished", "task": task, "epoch": epoch, "epochs": 5, "time": now})
+        row = [50.0] * 3
+        now += 4
+        finished = {"event": "task_finished", "task": task, "row": row, "accuracy": 50.0, "epochs": 5, "time": now}
+        events.append(finished)
+        now += 1
+    (begun / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    run = looked(begun)
+    assert run.history.unread == 0
+    assert run.history.seconds_left(3) == 5 * 2 + 5
+    assert run.history.seconds_in_all(3) == 3 * (5 * 2 + 5)
+
+
 def test_a_folder_of_runs_as_they_come_and_go(whole, begun):
     results = Results(begun.parent)
     assert results.look()
@@ -245,6 +266,13 @@ def test_the_runs_of_a_reproduction_lie_a_folder_deeper(whole, tmp_path):
     results = Results(tmp_path)
     results.look()
     assert [(run.name, run.state) for run in results.runs] == [("beside", "complete"), ("deep", "complete")]
+
+
+@pytest.mark.parametrize(("number", "said"), [(1, "1 epoch"), (2, "2 epochs")])
+def test_one_epoch_is_not_many(begun, number, said):
+    (begun / "checkpoint").mkdir()
+    (begun / "checkpoint" / f"{number}.json").touch()
+    assert list_runs(begun.parent) == [("begun", f"incomplete, saved after {said}")]
 
 
 @pytest.mark.parametrize("what", ["absent", "a file"])

@@ -1,3 +1,4 @@
+import inspect
 import io
 import itertools
 import json
@@ -9,6 +10,7 @@ from rich.console import Console
 import tfcsr
 from tests.conftest import make_spec
 from tfcsr.errors import TfcsrError
+from tfcsr.experiments import compare, run
 from tfcsr.experiments.worker import SECONDS_BETWEEN_REPORTS, Reporter
 from tfcsr.reporting.progress import ComparisonDisplay, LearnDisplay, Position, RunDisplay, heading, settings
 
@@ -203,6 +205,47 @@ def test_a_grid_shows_the_whole_and_each_run():
     shown = text.getvalue()
     assert re.search(r"all runs .* 2/4 · \d+:\d\d left", shown)
     assert re.search(r"mgp seed 1 .* task 1/3 epoch 1/6", shown)
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_bar_on_request(monkeypatch, terminal, tmp_path):
+    screen, text = console(terminal=terminal)
+    asked = []
+    monkeypatch.setattr("rich.console.Console", lambda **settings: asked.append(settings) or screen)
+    told, events = [], []
+    quick = {"benchmark": "tiny", "epochs": 2, "device": "cpu"}
+    tfcsr.compare(methods="er", seeds=[4, 5], workers=1, watcher=lambda *news: told.append(news), **quick)
+    assert (text.getvalue(), asked) == ("", [])
+    told.clear()
+    again = {"methods": "er", "seeds": [4, 5], "workers": 1, "out": tmp_path / "grid", **quick}
+    tfcsr.compare(progress=True, watcher=lambda *news: told.append(news), **again)
+    assert asked == [{"stderr": True}]
+    assert {spec.seed for spec, _ in told} == {4, 5}  # who watches is told as well
+    if terminal:
+        assert "all runs" in text.getvalue()
+    else:
+        assert re.fullmatch(r"1/2 er seed 4: \d+\.\d\d %\n2/2 er seed 5: \d+\.\d\d %\n", text.getvalue())
+    spec = tfcsr.RunSpec(method="er", threads=1, out=str(tmp_path / "run"), **quick)
+    tfcsr.run(spec, [events.append], progress=True)
+    assert "er on tiny, seed 0: epochs 2" in text.getvalue()
+    assert "task 3/3: " in text.getvalue()
+    assert events[-1]["event"] == "run_finished"
+    before = len(text.getvalue())
+    tfcsr.resume(tmp_path / "run", progress=True)  # it is complete
+    assert "task" not in text.getvalue()[before:]
+
+
+def test_what_python_users_call_has_the_arguments_of_what_does_the_work():
+    for public, inner in ((tfcsr.compare, compare.compare), (tfcsr.run, run.run)):
+        theirs = dict(inspect.signature(public).parameters)
+        progress = theirs.pop("progress")
+        assert (progress.default, progress.kind) == (False, inspect.Parameter.KEYWORD_ONLY)
+        ours = inspect.signature(inner).parameters
+        assert list(theirs) == list(ours)
+        for name, parameter in ours.items():
+            assert theirs[name].kind == parameter.kind
+            assert theirs[name].default == parameter.default or callable(parameter.default)
+        assert "`progress` shows" in public.__doc__
 
 
 def test_that_memory_ended_is_said():

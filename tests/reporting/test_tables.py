@@ -1,7 +1,9 @@
 """Whatever the width: no number is cut, and nothing is wider than the terminal."""
 
+import html.parser
 import io
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,9 +14,12 @@ from rich.console import Console
 from tests.experiments.test_compare import result
 from tfcsr.experiments.compare import Comparison, MethodSummary
 from tfcsr.experiments.statistics import estimate
+from tfcsr.reporting.interactive import ShownComparison
 from tfcsr.reporting.tables import (
+    SHORT_NAME,
     Column,
     FittingTable,
+    as_text,
     comparison_notes,
     comparison_table,
     fit,
@@ -154,6 +159,88 @@ def test_one_is_not_many():
     row = [MethodSummary(**(vars(summary("er", 1)) | {"collapsed": 1}))]
     (note,) = comparison_notes(Comparison("tiny", "er", row, [], {}))
     assert note.startswith("1 of 1 run of er collapsed")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_long_name_is_cut_before_any_number_goes_elsewhere(width):
+    names = Column("class", ["short", "a name " * 20], leading=True, text=True)
+    columns = [names, *(Column(title, ["1.0", "100.0"]) for title in ("kept", "recall %", "best %"))]
+    ((block,), _, left_out) = fit([*columns, Column("s", ["7", "8"], rank=1)], width)
+    assert [column.title for column in block] == ["class", "kept", "recall %", "best %", "s"]
+    assert left_out == []
+    assert block[0].width >= SHORT_NAME
+    assert width - 2 <= sum(column.width for column in block) + 4 <= width  # a blank at its end goes, too
+
+
+class Tags(html.parser.HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.texts: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attributes):
+        assert set(dict(attributes)) <= {"style"}
+        self.tags.append(tag)
+        self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+
+HOSTILE = "<script>alert(1)</script> & \"x\" 'y' \x1b[31m"
+
+
+def shown(**changes) -> ShownComparison:
+    rows = [replace(summary("er", 3), **changes), replace(summary("mgp", 3), collapsed=1)]
+    results = [result("er", seed, 90.0, spec={"method": "er", "seed": seed, "class_order": 42}) for seed in range(3)]
+    return ShownComparison("tiny", "er", rows, results, {"er-seed7-abc": f"it died {HOSTILE}"})
+
+
+def test_a_comparison_shows_itself_as_the_table_of_the_command_line(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "120")
+    found = shown()
+    text = repr(found)
+    assert text == str(found) == as_text(comparison_table(found), comparison_notes(found))
+    lines = text.splitlines()
+    assert lines[: len(lines) - 3] == [line.rstrip() for line in printed(comparison_table(found), 120)]
+    assert "1 of 3 runs of mgp collapsed" in lines[-3]
+    assert lines[-2].startswith("er-seed7-abc failed: it died")
+    assert "\x1b" not in text
+    monkeypatch.setenv("COLUMNS", "60")
+    assert max(map(cell_len, repr(found).splitlines()[:-3])) <= 60
+
+
+def test_a_notebook_gets_all_columns_and_nothing_that_acts():
+    found = shown(method=f"er {HOSTILE}")
+    tags = Tags()
+    text = found._repr_html_()
+    tags.feed(text)
+    tags.close()
+    assert tags.open == []
+    assert set(tags.tags) == {"div", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+    assert "\x1b" not in text
+    assert len(text) < 6000
+    table = comparison_table(found)
+    wanted = [column.title for column in table.columns] + [
+        cell for row in zip(*(c.cells for c in table.columns), strict=True) for cell in row
+    ]
+    assert [text for text in tags.texts if text in wanted] == [text for text in wanted if text]
+    assert tags.texts[0] == table.title
+    assert tags.texts[-3:] == comparison_notes(found)
+
+
+def test_a_result_says_what_one_wants_to_know_first():
+    spec = {"method": "er", "benchmark": "tiny\x1b", "seed": 3}
+    values = {"spec": spec, "optimizer_steps": 1, "forgetting": None}
+    assert repr(result("er", 3, 91.237, **values)) == (
+        r"<Result of er on tiny\x1b, seed 3: final accuracy 91.24 %, 1 step, 1.5 s>"
+    )
+    told = repr(result("er", 3, 91.237, spec=spec | {"out": "here/er"}, collapsed=2, optimizer_steps=1234))
+    assert told.endswith("91.24 %, forgetting 4.00 points, collapsed in task 2, 1,234 steps, 1.5 s, kept in here/er>")
 
 
 cells = st.lists(st.just("") | st.integers(0, 10**9).map(str), min_size=2, max_size=2)

@@ -14,11 +14,13 @@ from tfcsr.errors import BusyError, SpecError, TfcsrError, TfcsrWarning
 from tfcsr.experiments.folder import RunFolder, RunFolders
 from tfcsr.experiments.machine import cores, on_this_machine, settings, switches
 from tfcsr.experiments.origin import Origins, parts
+from tfcsr.experiments.plan import announced
 from tfcsr.experiments.pool import News, run_in_processes
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import advance
 from tfcsr.experiments.statistics import Estimate, estimate, optional_estimate, paired_difference
 from tfcsr.experiments.stop import Stop
+from tfcsr.experiments.study import seed_numbers
 from tfcsr.experiments.together import run_together
 from tfcsr.files import read_json, require_folder, write_json
 from tfcsr.methods import METHODS, preferred_baseline
@@ -94,22 +96,10 @@ def compare(
     stop: Stop | None = None,
     **spec_fields: Any,
 ) -> Comparison:
-    """Run every method with every seed, but for what is already complete in `out`, and summarise. Runs that were begun
-    there go on; those that another process is at work on are left to it.
-
-    `seeds` is how many, or which; `baseline` is the method the others are paired with (er, if it takes part); `workers`
-    how many runs go on at once (one per core; on a GPU, as many as fill it and fit its memory). Other arguments are
-    spec fields for all runs.
-
-    `equal_steps` gives every method the steps that plain training takes: a mixed batch uses half of the new examples it
-    stands for, and `joint` takes no longer than the newest task alone. `class_orders` says how many orders of the
-    classes the seeds share: with 1, all have the same, and intervals hold for that order.
-    """
-    names = names_of(methods, equal_steps=equal_steps)
-    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
-    for what, values in (("methods", names), ("seeds", numbers)):
-        if not values or len(set(values)) < len(values):
-            raise SpecError(f"{what} {values} must be at least one, each once")
+    """`tfcsr.compare`, which says what the arguments are, without its progress bar."""
+    names, numbers = names_of(methods, equal_steps=equal_steps), seed_numbers(seeds)
+    if not names or len(set(names)) < len(names):
+        raise SpecError(f"methods {names} must be at least one, each once")
     baseline = baseline or preferred_baseline(names) or names[0]
     if baseline not in names:
         raise SpecError(f"baseline {baseline!r} is not among the compared methods {', '.join(names)}")
@@ -246,7 +236,9 @@ def execute(
     stop: Stop | None = None,
     origins: Origins | None = None,
 ) -> list[Result | TfcsrError]:
-    """What became of each spec, in order. Complete ones are read, the others run, several at once."""
+    """What became of each spec, in order. Complete ones are read; the others are announced in their folder, then run,
+    several at once.
+    """
     require_workers(workers)
     stop, origins = stop or Stop(), origins or Origins()
     outcome: dict[RunSpec, Result | TfcsrError] = {}
@@ -262,34 +254,50 @@ def execute(
         if spec.out is not None and (complete := RunFolder(spec.out).completed(spec, origins[spec])) is not None:
             tell(spec, complete)
     todo = [spec for spec in specs if spec not in outcome]
-    while todo:
-        # torch's switches are a process's, not a run's: only what needs the same ones goes on side by side.
-        alike: dict[Any, list[RunSpec]] = {}
-        for spec in todo:
-            alike.setdefault(switches(spec), []).append(spec)
-        for group in alike.values():
-            _execute_once(group, workers, tell, stop)
-        # What another process has in hand is complete when that is done with it, or can be resumed if it died.
-        before, todo = todo, [spec for spec in todo if spec not in outcome]
-        if len(todo) == len(before):
-            time.sleep(SECONDS_BETWEEN_TRIES)
+    plugins = needed_plugins(spec for group in _alike(todo) if _in_processes(group, workers) for spec in group)
+    at_once = max((_at_once(group, workers, plugins) for group in _alike(todo)), default=0)
+    with announced(specs if todo else [], at_once):
+        while todo:
+            for group in _alike(todo):
+                _execute_once(group, _at_once(group, workers, plugins), plugins, tell, stop)
+            # What another process has in hand is complete when that is done with it, or can be resumed if it died.
+            before, todo = todo, [spec for spec in todo if spec not in outcome]
+            if len(todo) == len(before):
+                time.sleep(SECONDS_BETWEEN_TRIES)
     return [outcome[spec] for spec in specs]
 
 
-def _execute_once(specs: list[RunSpec], workers: int, tell: Watcher, stop: Stop) -> None:
+def _alike(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
+    """torch's switches are a process's, not a run's: only what needs the same ones goes on side by side."""
+    groups: dict[Any, list[RunSpec]] = {}
+    for spec in specs:
+        groups.setdefault(switches(spec), []).append(spec)
+    return list(groups.values())
+
+
+def _at_once(specs: list[RunSpec], workers: int, plugins: list[str] | None) -> int:
+    """How many of these go on side by side; 0 where the memory of a GPU decides."""
+    if specs[0].device != "cpu":
+        return workers
+    # Without processes of their own they would only take each other's time.
+    return 1 if plugins is None else min(len(specs), workers or max(1, cores() // specs[0].threads))
+
+
+def _in_processes(specs: list[RunSpec], workers: int) -> bool:
+    return bool(specs[0].device == "cpu" and _at_once(specs, workers, []) > 1)
+
+
+def _execute_once(specs: list[RunSpec], at_once: int, plugins: list[str] | None, tell: Watcher, stop: Stop) -> None:
     """On a GPU side by side in this process; on a CPU in processes of their own, or here where those would not do."""
-    on_cpu = specs[0].device == "cpu"
-    if on_cpu:
-        workers = min(len(specs), workers or max(1, cores() // specs[0].threads))
-        if workers > 1 and (plugins := needed_plugins(specs)) is not None:
-            run_in_processes(specs, workers, lambda i, news: tell(specs[i], news), stop, plugins)
-            return
+    if plugins is not None and _in_processes(specs, at_once):
+        run_in_processes(specs, at_once, lambda i, news: tell(specs[i], news), stop, plugins)
+        return
     with settings(specs[0]):
         run_together(
             specs,
             lambda i: advance(specs[i], [functools.partial(tell, specs[i])], stop),
             lambda i, news: tell(specs[i], news),
-            at_once=1 if on_cpu else workers,
+            at_once=at_once,
         )
 
 

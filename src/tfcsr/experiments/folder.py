@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tfcsr.errors import OutputError, SpecError
+from tfcsr.errors import OutputError, SpecError, counted
 from tfcsr.experiments.history import HISTORY
 from tfcsr.experiments.origin import Origin, changes
 from tfcsr.experiments.result import Result
@@ -81,7 +81,7 @@ class RunFolder:
             differences = ", ".join(
                 f"{k} {format_value(there.get(k))} there, {format_value(here.get(k))} here" for k in names[:3]
             )
-            more = f" and {len(names) - 3} more fields" if len(names) > 3 else ""
+            more = f" and {counted(len(names) - 3, 'more field')}" if len(names) > 3 else ""
             raise OutputError(f"{self.path} holds a run with another spec ({differences}{more}): choose another --out")
         if others := changes(its_origin, origin):
             raise OutputError(
@@ -177,7 +177,7 @@ def _progress(path: str) -> str:
         if os.path.exists(f"{path}/{HISTORY}"):  # noqa: PTH110
             return "a learner"
         numbers = [int(file.stem) for file in Path(path, "checkpoint").glob("*.json") if file.stem.isdecimal()]
-        return f"incomplete, saved after {max(numbers)} epochs" if numbers else "incomplete"
+        return f"incomplete, saved after {counted(max(numbers), 'epoch')}" if numbers else "incomplete"
     except OSError as error:
         return f"cannot be read: {error.strerror}"
     return f"{float(accuracy[1]):.2f} %" if accuracy else "damaged: no final accuracy at its start"

@@ -8,12 +8,14 @@ import math
 import os
 from collections import deque
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
 from typing import Any, Literal
 
 from tfcsr.errors import OutputError, printable
 from tfcsr.experiments.history import HISTORY
+from tfcsr.experiments.plan import Plan, files_of_plans, plans_of
 from tfcsr.experiments.result import Result
 from tfcsr.files import at_work, read_json
 from tfcsr.spec import ORIGIN
@@ -48,7 +50,8 @@ class History:
     collapsed: int | None = None
     failed: str = ""
     unread: int = 0  # lines that are no events
-    paces: deque[float] = field(default_factory=lambda: deque(maxlen=20))
+    paces: deque[float] = field(default_factory=lambda: deque(maxlen=20))  # seconds an epoch took
+    breaks: deque[float] = field(default_factory=lambda: deque(maxlen=20))  # and from one task's last to the next task
     _last: float = 0.0
 
     def add(self, line: bytes) -> None:
@@ -67,7 +70,10 @@ class History:
             self.class_names = names[:MOST_TASKS]
 
     def _task_started(self, event: dict[str, Any]) -> None:
-        self.task, self.epoch, self._last = _whole(event["task"]), 0, _number(event["time"])
+        task, now = _whole(event["task"]), _number(event["time"])
+        if 0 < self._last <= now:
+            self.breaks.append(now - self._last)
+        self.task, self.epoch, self._last = task, 0, now
 
     def _epoch_finished(self, event: dict[str, Any]) -> None:
         now = _number(event["time"])
@@ -121,10 +127,18 @@ class History:
 
     def seconds_left(self, tasks: int) -> float | None:
         """At the pace of its last epochs, if every task takes all its epochs; unknown before the second of them."""
+        left = (tasks - self.task) * self.epochs + self.epochs - self.epoch
+        return self._seconds(max(0, left), tasks - len(self.matrix))
+
+    def seconds_in_all(self, tasks: int) -> float | None:
+        """How long such a run takes from its beginning, judged in the same way."""
+        return self._seconds(tasks * self.epochs, tasks)
+
+    def _seconds(self, epochs: int, tasks: int) -> float | None:
+        # Medians: a run that was stopped for an hour has one epoch that took an hour.
         if len(self.paces) < 2:
             return None
-        left = (tasks - self.task) * self.epochs + self.epochs - self.epoch
-        return max(0, left) * median(self.paces)
+        return epochs * median(self.paces) + max(0, tasks) * (median(self.breaks) if self.breaks else 0.0)
 
 
 def _number(value: Any) -> float:
@@ -179,6 +193,7 @@ class Run:
         self.result: Result | None = None
         self.state: State = "damaged"
         self.words = ""
+        self.begun = self.ended = 0  # nanoseconds since 1970; one that was resumed has begun anew
         self._tail = _Tail(path / "events.jsonl")
         self._seen: Any = None
         self._origin: Any = {}
@@ -193,6 +208,7 @@ class Run:
         if seen == self._seen:
             return False
         self._seen = seen
+        self.ended, self.begun = (0 if there is None else there[0] for there in files)
         self.result, self.spec = None, {}
         try:
             if files[0] is not None:
@@ -292,6 +308,14 @@ def _spec(values: Any) -> dict[str, Any]:
     return values
 
 
+@dataclass(frozen=True)
+class Outlook:
+    """What is to come: how many planned runs have not begun, and how long everything takes, if anything tells."""
+
+    waiting: int
+    seconds: float | None
+
+
 class Results:
     """A folder of run folders, itself or under `runs` as a reproduction has them; or the folder of one run."""
 
@@ -306,6 +330,8 @@ class Results:
         self.errors: dict[str, str] = {}  # of runs that ended before they had anything to write
         self._runs: dict[str, Run] = {}
         self._comparison: Any = None
+        self._plans: dict[str, list[Plan]] = {}
+        self._planned: Any = None
 
     @property
     def runs(self) -> list[Run]:
@@ -323,7 +349,54 @@ class Results:
         if signature != self._comparison:
             self._comparison, changed = signature, True
             self._read_comparisons(files)
+        plans = {place: files_of_plans(self.folder / place) for place in ("", "runs/")}
+        planned = [(path, _signature(path)) for files in plans.values() for path in files]
+        if planned != self._planned:
+            self._planned, changed = planned, True
+            self._plans = {place: plans_of(files) for place, files in plans.items()}
         return changed
+
+    def outlook(self) -> Outlook:
+        """By the plans of the processes that are at work here, and by the pace of the runs that are in no plan."""
+        under_way = {name: run for name, run in self._runs.items() if run.state == "running"}
+        to_come: set[str] = set()
+        ends: list[float | None] = []
+        for place, plans in self._plans.items():
+            for plan in plans:
+                planned = {place + name: method for name, method in plan.runs.items()}
+                expected = self._expected(planned, plan.began)
+                running = [_seconds_left(under_way.pop(name), expected) for name in planned if name in under_way]
+                todo = [name for name in planned if name not in to_come and self._is_to_come(name, plan.began)]
+                to_come.update(todo)
+                if running or todo:
+                    ends.append(_last_end(running, [expected.get(planned[name]) for name in todo], plan.at_once))
+        ends += [left for run in under_way.values() if (left := _seconds_left(run, {})) is not None]
+        known = [end for end in ends if end is not None]
+        waiting = len(to_come - self._runs.keys())  # those that were stopped before and will go on are there already
+        return Outlook(waiting, max(known) if known and len(known) == len(ends) else None)
+
+    def _is_to_come(self, name: str, began: int) -> bool:
+        run = self._runs.get(name)
+        # What was begun since then and is neither complete nor under way has failed: it is not tried again.
+        return run is None or (run.state in ("stopped", "failed") and run.begun < began)
+
+    def _expected(self, planned: dict[str, str], began: int) -> dict[str, float]:
+        """Seconds that a run of each planned method takes: as long as complete ones took; else at the pace of those
+        under way; else as long as the other methods.
+        """
+        complete: dict[str, list[float]] = {}
+        under_way: dict[str, list[float]] = {}
+        for name, method in planned.items():
+            run = self._runs.get(name)
+            if run is not None and run.result is not None:
+                # By the clock it is more: loading and saving count. Of older ones the files may be copies.
+                by_clock = (run.ended - run.begun) / 1e9 if run.begun >= began else 0.0
+                complete.setdefault(method, []).append(max(run.result.seconds, by_clock))
+            elif run is not None and (seconds := run.history.seconds_in_all(run.tasks)) is not None:
+                under_way.setdefault(method, []).append(seconds)
+        found = {method: fmean(values) for method, values in (under_way | complete).items()}
+        others = fmean(found.values()) if found else None
+        return found if others is None else {method: found.get(method, others) for method in planned.values()}
 
     def _names(self) -> list[str]:
         if _is_run(str(self.folder)):
@@ -346,6 +419,26 @@ class Results:
                 self.baseline = baseline
             errors = errors if isinstance(errors, dict) else {}
             self.errors |= {name: printable(text) for name, text in errors.items() if isinstance(text, str)}
+
+
+def _seconds_left(run: Run, expected: dict[str, float]) -> float | None:
+    """At its own pace; where that is not known yet, as long as others took."""
+    left, history = run.history.seconds_left(run.tasks), run.history
+    if left is None and (whole := expected.get(run.spec["method"])) is not None:
+        left = whole * (1 - history.share(run.tasks))
+    return left
+
+
+def _last_end(running: list[float | None], waiting: list[float | None], at_once: int) -> float | None:
+    """When the last is done: of those that wait, each begins where a place becomes free."""
+    if None in running or None in waiting:
+        return None
+    ends = [end for end in running if end is not None]
+    heapify(ends)
+    for seconds in waiting:
+        free = heappop(ends) if len(ends) >= max(1, at_once or len(running)) else 0.0
+        heappush(ends, free + (seconds or 0.0))
+    return max(ends, default=0.0)
 
 
 def _runs_in(folder: Path) -> list[str]:

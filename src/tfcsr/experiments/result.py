@@ -6,7 +6,7 @@ import types
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, get_args, get_origin, get_type_hints
 
-from tfcsr.errors import OutputError
+from tfcsr.errors import OutputError, counted, printable
 from tfcsr.metrics import backward_transfer, forgetting, forward_transfer, pooled_accuracy
 
 if TYPE_CHECKING:  # results are read and listed without waiting for torch
@@ -47,6 +47,17 @@ class Result:
     replayed: int | None = None
     recall_asked: list[list[int]] = field(default_factory=list)
     recall_right: list[list[int]] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        """What one wants to know first; `to_dict()` has all of it."""
+        names = (self.spec.get(name) for name in ("method", "benchmark", "seed"))
+        run = "{} on {}, seed {}".format(*names)
+        forgot = "" if self.forgetting is None else f", forgetting {self.forgetting:.2f} points"
+        died = "" if self.collapsed is None else f", collapsed in task {self.collapsed}"
+        cost = f"{counted(self.optimizer_steps, 'step')}, {self.seconds:.1f} s"
+        kept = f", kept in {self.spec['out']}" if self.spec.get("out") else ""
+        text = f"{run}: final accuracy {self.final_accuracy:.2f} %{forgot}{died}, {cost}{kept}"
+        return printable(f"<Result of {text}>")
 
     @classmethod
     def of(cls, training: "Training", environment: dict[str, Any], origin: dict[str, Any]) -> Self:
@@ -106,9 +117,9 @@ class Result:
         lists += [self.classes_per_task, self.test_sizes, *self.accuracy_matrix]
         if tasks == 0 or any(len(one) != tasks for one in lists):
             return f"not everything in it is of {tasks} tasks"
-        classes = sum(map(len, self.classes_per_task))
+        classes = len({label for labels in self.classes_per_task for label in labels})
         if len(self.class_accuracy) != tasks or any(len(row) != classes for row in self.class_accuracy):
-            return f"its class_accuracy is not of {tasks} tasks and {classes} classes"
+            return f"its class_accuracy is not of {counted(tasks, 'task')} and {counted(classes, 'class', 'classes')}"
         for name, kind in (("benchmark", str), ("method", str), ("seed", int)):
             if not is_kind(self.spec.get(name), kind):
                 return f"its spec has {name} {shortened(self.spec.get(name))}"

@@ -2,18 +2,17 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import torch
 
 from tfcsr.data.dataset import Dataset
 from tfcsr.data.fingerprint import of_dataset
-from tfcsr.errors import DivergedError, OutOfMemoryError, OutputError
+from tfcsr.errors import DivergedError, OutOfMemoryError, OutputError, counted
 from tfcsr.experiments.folder import RunFolder
 from tfcsr.experiments.machine import environment, on_this_machine, settings
 from tfcsr.experiments.origin import Origin, load, origin
 from tfcsr.experiments.result import Result
-from tfcsr.experiments.saving import Saving, epochs, obey
+from tfcsr.experiments.saving import Saving, obey
 from tfcsr.experiments.stop import Stop
 from tfcsr.experiments.together import Turns, finish
 from tfcsr.experiments.training import Training
@@ -26,19 +25,10 @@ from tfcsr.training.model_file import write_model
 
 
 def run(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Result:
-    """Train and evaluate as the spec says; with `spec.out`, keep spec, events, checkpoints and result in that folder.
-
-    A folder in which this very spec is already complete gives its result at once; one in which it was begun goes on
-    from its last checkpoint, to the same result. `stop` is how to end it early.
-    """
+    """`tfcsr.run`, which says what the arguments are, without its progress bar."""
     spec = on_this_machine(spec)
     with settings(spec):
         return finish(spec, advance(spec, listeners, stop))
-
-
-def resume(folder: str | Path, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Result:
-    """Finish the run that was begun in this folder."""
-    return run(RunFolder(folder).spec(), listeners, stop)
 
 
 def advance(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Turns:
@@ -119,5 +109,5 @@ def _train(training: Training, checkpoints: Checkpoints, events: JsonLines, stop
                 raise
             path = checkpoints.manifest(checkpoints.last)
             raise DivergedError(
-                f"{error}; the last good checkpoint, after {epochs(checkpoints.last)}, is {path}"
+                f"{error}; the last good checkpoint, after {counted(checkpoints.last, 'epoch')}, is {path}"
             ) from None

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tfcsr.errors import counted
 from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.spec import RunSpec
 from tfcsr.training.checkpoint import Checkpoints
@@ -59,7 +60,7 @@ class Saving:
 
     def _how_to_go_on(self) -> str:
         last = self.checkpoints.last
-        where = f"after {epochs(last)}" if last else "before its first checkpoint"
+        where = f"after {counted(last, 'epoch')}" if last else "before its first checkpoint"
         return f"stopped {where}; {self.command} goes on"
 
 
@@ -70,10 +71,6 @@ def checkpoint_due(spec: RunSpec, epochs: int, waited: float, cost: float, besid
     if spec.checkpoint_seconds == 0 and spec.checkpoint_every > 0:
         return bool(epochs % spec.checkpoint_every == 0)
     return bool(waited >= (spec.checkpoint_seconds or cost * beside / LARGEST_SHARE))
-
-
-def epochs(number: int) -> str:
-    return "1 epoch" if number == 1 else f"{number} epochs"
 
 
 def obey(stop: Stop, message: str) -> None:

@@ -11,18 +11,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from tfcsr.data import arriving, npz
-from tfcsr.errors import DataError, OutputError, SpecError, printable
+from tfcsr.errors import DataError, OutputError, SpecError, counted, printable
 from tfcsr.experiments.machine import keep_freed_memory
 from tfcsr.experiments.stop import stopped_by_signals
 from tfcsr.learner import Learner
 from tfcsr.learner.folder import is_learner
-from tfcsr.reporting.words import counted, rough_time
+from tfcsr.reporting.tables import Column, FittingTable
+from tfcsr.reporting.words import rough_time
 
 # So many images are read and answered at a time.
 AT_ONCE = 1024
@@ -223,15 +221,16 @@ def recall(console: Console, *, folder: str, json: bool, device: str | None) -> 
         _print_json(found)
         return
     title = f"{counted(found.asked, 'example')} kept: {found.overall:.1f} % recalled"
-    table = Table(title=Text(title), box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
-    table.add_column("class", overflow="fold")
-    for column in ("kept", "recall %", "best %", "change"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for label, kept in found.kept.items():
-        now, best = found.per_class.get(label), found.best.get(label)
-        shown = ("-", "-", "") if now is None or best is None else (f"{now:.1f}", f"{best:.1f}", _change(now - best))
-        table.add_row(Text(printable(str(label))), str(kept), *shown)
-    console.print(table)
+    asked = [(found.per_class.get(label), found.best.get(label)) for label in found.kept]
+    known = [None if now is None or best is None else (now, best) for now, best in asked]
+    columns = [
+        Column("class", [printable(str(label)) for label in found.kept], leading=True, text=True),
+        Column("kept", [str(kept) for kept in found.kept.values()]),
+        Column("recall %", ["-" if one is None else f"{one[0]:.1f}" for one in known]),
+        Column("best %", ["-" if one is None else f"{one[1]:.1f}" for one in known]),
+        Column("change", ["" if one is None else _change(one[0] - one[1]) for one in known]),
+    ]
+    console.print(FittingTable(title, columns))
     lost = found.forgotten
     names = printable(", ".join(map(str, list(lost)[:10])))
     console.print(f"being forgotten: {names}" if lost else "nothing is being forgotten", markup=False, highlight=False)

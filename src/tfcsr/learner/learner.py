@@ -19,7 +19,7 @@ from tfcsr.data.arriving import Arrival, Form, read, read_unlabelled
 from tfcsr.data.folders import read_images
 from tfcsr.data.tasks import Examples, Task
 from tfcsr.data.views import Views
-from tfcsr.errors import DataError, OutOfMemoryError, OutputError, SpecError
+from tfcsr.errors import DataError, OutOfMemoryError, OutputError, SpecError, counted
 from tfcsr.experiments.history import HISTORY, unfinished
 from tfcsr.experiments.machine import on_this_machine, settings
 from tfcsr.experiments.saving import Saving
@@ -177,7 +177,8 @@ class Learner:
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}={value!r}" for name, value in self._given.given().items())
-        return f"Learner({fields}: {len(self._labels)} classes in {len(self._history.instalments)} instalments)"
+        classes = counted(len(self._labels), "class", "classes")
+        return f"Learner({fields}: {classes} in {counted(len(self._history.instalments), 'instalment')})"
 
     def _ready(self) -> Loop:
         if self._loop is None:
@@ -298,8 +299,8 @@ class Learner:
         epochs = self._asked_epochs(spec)
         if epochs is not None and pending["epochs"] != epochs:
             raise OutputError(
-                f"{folder} holds a learn of {pending['epochs']} epochs, not {epochs}: give that number to go on with"
-                f" it, {start_over}"
+                f"{folder} holds a learn of {counted(pending['epochs'], 'epoch')}, not {epochs}: give that number to go"
+                f" on with it, {start_over}"
             )
         evaluations = self._history.evaluations  # which may have been made since
         self._try_state(found.state, folder / "learning")

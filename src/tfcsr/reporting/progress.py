@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.text import Text
 
-from tfcsr.errors import TfcsrError, printable
+from tfcsr.errors import TfcsrError, counted, printable
 from tfcsr.experiments.result import Result
 from tfcsr.options import format_value
-from tfcsr.reporting.words import counted, fitting, shortened
+from tfcsr.reporting.words import fitting, shortened
 from tfcsr.spec import RunSpec
 from tfcsr.training.events import Event
 

@@ -1,5 +1,7 @@
 """Results as tables for a terminal. Every number is shown whole, however narrow the terminal is."""
 
+import html
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,11 +11,11 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from tfcsr.errors import printable
+from tfcsr.errors import counted, printable
 from tfcsr.experiments.compare import Comparison
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate
-from tfcsr.reporting.words import counted, no_interval
+from tfcsr.reporting.words import no_interval
 
 
 @dataclass(frozen=True)
@@ -40,26 +42,36 @@ class Column:
 
 # Full titles or short ones, and the cells between two columns: the first that fits is taken.
 LAYOUTS = ((False, 2), (False, 1), (True, 1))
+# So much of a name is left before any number has to go elsewhere.
+SHORT_NAME = 16
 
 
 def fit(columns: Sequence[Column], width: int) -> tuple[list[list[Column]], int, list[str]]:
     """How columns go into a width: as blocks to be put below each other, the cells between two columns, and what is
     left out. The only place that decides it.
 
-    Columns move together first, then titles become short, then columns are left out as they may be, then the rest is
-    put below. Numbers are never cut; where one column is still too wide, its title is, then the names beside it.
+    Columns move together first, then titles become short, then long names are cut, then columns are left out as they
+    may be, then the rest is put below. Numbers are never cut; where one column is still too wide, its title is, then
+    the names beside it.
     """
 
     def needed(columns: Sequence[Column], short: bool, gap: int) -> int:
         return sum(column.titled(short).width for column in columns) + gap * (len(columns) - 1)
 
+    def cuttable(columns: Sequence[Column]) -> int:
+        return sum(max(0, column.width - SHORT_NAME) for column in columns if column.text)
+
     chosen, left_out = list(columns), []
     for column in sorted((c for c in columns if c.rank is not None), key=lambda c: c.rank or 0):
-        if needed(chosen, *LAYOUTS[-1]) > width:
+        if needed(chosen, *LAYOUTS[-1]) - cuttable(chosen) > width:
             chosen.remove(column)
             left_out.append(column.title)
     short, gap = next((layout for layout in LAYOUTS if needed(chosen, *layout) <= width), LAYOUTS[-1])
     chosen = [column.titled(short) for column in chosen]
+    for i, column in enumerate(chosen):
+        excess = needed(chosen, short, gap) - width
+        if excess > 0 and column.text and column.width > SHORT_NAME:
+            chosen[i] = _cut(column, max(SHORT_NAME, column.width - excess))
     leading = [column for column in chosen if column.leading]
     blocks = [leading]
     for column in (c for c in chosen if not c.leading):
@@ -120,6 +132,29 @@ def _drawn(columns: Sequence[Column], gap: int) -> Table:
     for row in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*map(Text, row))
     return table
+
+
+def as_text(table: FittingTable, notes: Sequence[str] = ()) -> str:
+    """As it would be printed on the terminal there is, or in 80 columns, without colours."""
+    console = Console(file=io.StringIO(), color_system=None, force_terminal=False, force_jupyter=False)
+    with console.capture() as captured:
+        console.print(replace(table, notes=[*table.notes, *notes]))
+    return "\n".join(line.rstrip() for line in captured.get().rstrip().splitlines())
+
+
+def as_html(table: FittingTable, notes: Sequence[str] = ()) -> str:
+    """For a notebook: all columns, in its own colours and fonts. A notebook has room, and scrolls."""
+
+    def cell(kind: str, column: Column, text: str) -> str:
+        side = "left" if column.text else "right"
+        return f'<{kind} style="text-align:{side};padding:0 .5em">{html.escape(text)}</{kind}>'
+
+    rows = [f"<tr>{''.join(cell('th', column, column.title) for column in table.columns)}</tr>"]
+    for i in range(len(table.columns[0].cells)):
+        rows.append(f"<tr>{''.join(cell('td', column, column.cells[i]) for column in table.columns)}</tr>")
+    below = "".join(f"<div>{html.escape(note)}</div>" for note in (*table.notes, *notes))
+    caption = f'<caption style="text-align:left">{html.escape(table.title)}</caption>'
+    return f"<div><table>{caption}<thead>{rows[0]}</thead><tbody>{''.join(rows[1:])}</tbody></table>{below}</div>"
 
 
 def run_table(result: Result) -> FittingTable:

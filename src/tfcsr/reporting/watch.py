@@ -1,14 +1,18 @@
-"""The live page: the report's, served to this machine alone, with news pushed as they come. It only reads."""
+"""The live page: the report's, served to this machine alone, with news pushed as they come. It only reads.
+
+Every user of a machine reaches its ports: the address has a token, and who does not know it is told nothing.
+"""
 
 import asyncio
 import contextlib
+import secrets
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tfcsr.errors import OutputError, SpecError
+from tfcsr.errors import OutputError, SpecError, printable
 from tfcsr.experiments.reading import Results
 from tfcsr.reporting.report import ROOM, render
 from tfcsr.reporting.view import document
@@ -17,9 +21,11 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
     from starlette.requests import Request
     from starlette.responses import Response
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 HOSTS = ("127.0.0.1", "localhost")
 SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_BETWEEN_TRIES = 0.2  # for a folder that is not there yet
 SHARE_OF_TIME = 0.2  # at most, for looking: a folder of ten thousand runs is looked at less often
 SECONDS_BETWEEN_SIGNS = 15.0  # of life, for a reader whom nothing new is sent
 HEADERS = {
@@ -74,7 +80,24 @@ class Watch:
                 await self.look(wait=True)
 
 
-def application(results: Results, leaving: Callable[[], bool] = lambda: False) -> "Starlette":
+class _OnlyWithToken:
+    """Lets only requests pass whose path begins with the token."""
+
+    def __init__(self, app: "ASGIApp", token: str) -> None:
+        self.app, self.token = app, token.encode()
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        from starlette.responses import PlainTextResponse
+
+        given = str(scope.get("path", "")).removeprefix("/").partition("/")[0]
+        # In the same time whatever is given: nobody can guess it sign by sign.
+        known = secrets.compare_digest(given.encode(errors="replace"), self.token)
+        app = self.app if known else PlainTextResponse("Not Found", 404, headers=HEADERS)
+        await app(scope, receive, send)
+
+
+def application(results: Results, token: str, leaving: Callable[[], bool] = lambda: False) -> "Starlette":
+    """Everything is below `/TOKEN/`; there is nothing elsewhere."""
     from starlette.applications import Starlette
     from starlette.middleware import Middleware
     from starlette.middleware.trustedhost import TrustedHostMiddleware
@@ -96,22 +119,45 @@ def application(results: Results, leaving: Callable[[], bool] = lambda: False) -
 
     # A page elsewhere can make a name of its own point here; what it cannot do is to be called by one of ours.
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False)
-    routes = [Route("/", page), Route("/data.json", news), Route("/events", events)]
-    return Starlette(routes=routes, middleware=[trusted])
+    secret = Middleware(_OnlyWithToken, token=token)
+    places = {"": page, "data.json": news, "events": events}
+    routes = [Route(f"/{{token}}/{name}", answer) for name, answer in places.items()]
+    return Starlette(routes=routes, middleware=[trusted, secret])
+
+
+def _wait_for(folder: Path, say: Callable[[str], None]) -> None:
+    """Until the folder is there. What is no folder, and can hold none, is refused."""
+    said = False
+    while True:
+        try:
+            there = next((path for path in (folder, *folder.absolute().parents) if path.exists()), folder)
+            is_folder = there.is_dir()
+        except OSError as error:
+            raise OutputError(f"cannot read {folder}: {error.strerror}") from None
+        if not is_folder:
+            raise OutputError(f"{there} is not a folder: give the folder of a run, or of a comparison")
+        if there == folder:
+            return
+        if not said:
+            say(printable(f"waiting for {folder} ... it is not there yet"))
+            said = True
+        time.sleep(SECONDS_BETWEEN_TRIES)
 
 
 def serve(folder: str | Path, host: str = "127.0.0.1", port: int = 0, say: Callable[[str], None] = print) -> None:
-    """Until Ctrl-C. Port 0 is any that is free; `say` is told the address."""
+    """Until Ctrl-C. A folder that is not there yet is waited for. Port 0 is any that is free. Only `say` is told the
+    address.
+    """
     if host not in HOSTS:
         raise SpecError(
-            f"host {host!r} is refused: the page has no password, so only this machine may see it; use 127.0.0.1, and"
-            " a tunnel (ssh -L) to look from elsewhere"
+            f"host {host!r} is refused: only this machine may see it; use 127.0.0.1, and a tunnel (ssh -L) to look from"
+            " elsewhere"
         )
     if not 0 <= port < 1 << 16:
         raise SpecError(f"port {port} is impossible: it must be between 0 and 65535, 0 for any that is free")
-    results = Results(folder)
     import uvicorn
 
+    token = secrets.token_urlsafe()
     with contextlib.closing(socket.socket(socket.AF_INET, socket.SOCK_STREAM)) as door:
         door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -119,15 +165,20 @@ def serve(folder: str | Path, host: str = "127.0.0.1", port: int = 0, say: Calla
             door.listen()  # whoever follows the address at once waits a moment, and is not turned away
         except OSError as error:
             raise OutputError(f"cannot listen on port {port}: {error.strerror}; choose another --port, or 0") from None
+        try:
+            _wait_for(Path(folder), say)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(printable(f"no longer waiting for {folder}")) from None
         config = uvicorn.Config(
-            application(results, lambda: server.should_exit),
+            application(Results(folder), token, lambda: server.should_exit),
             log_level="critical",
             lifespan="off",
+            ws="none",
             server_header=False,
             timeout_graceful_shutdown=2,
         )
         server = uvicorn.Server(config)
-        say(f"http://{host}:{door.getsockname()[1]}/")
+        say(f"http://{host}:{door.getsockname()[1]}/{token}/")
         with contextlib.suppress(KeyboardInterrupt):
             server.run(sockets=[door])
         raise KeyboardInterrupt("no longer watching; the runs go on")  # nothing else ends it

@@ -2,7 +2,6 @@
 
 import numpy as np
 import torch
-from scipy.linalg import eigh_tridiagonal
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -93,10 +92,10 @@ def _leading(gram: np.ndarray) -> np.ndarray:
         outer[steps - 1] = length = np.sqrt(further @ further)
         spent = steps == size or length <= CLOSE * inner[0]
         if spent or steps % 4 == 0:
-            last = (steps - 1, steps - 1)
-            value, vector = eigh_tridiagonal(inner[:steps], outer[: steps - 1], select="i", select_range=last)
-            if spent or length * abs(vector[-1, 0]) <= CLOSE * value[0]:
+            # Only the lower triangle is read.
+            values, vectors = np.linalg.eigh(np.diag(inner[:steps]) + np.diag(outer[: steps - 1], -1))
+            if spent or length * abs(vectors[-1, -1]) <= CLOSE * values[-1]:
                 break
         basis[steps] = further / length
-    leading: np.ndarray = vector[:, 0] @ known
+    leading: np.ndarray = vectors[:, -1] @ known
     return leading
