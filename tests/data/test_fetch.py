@@ -111,7 +111,7 @@ def test_unpacked_official_file_is_not_fetched(server, tmp_path, monkeypatch):
     unpacked = tmp_path / "sub" / "one"
     unpacked.parent.mkdir()
     unpacked.write_bytes(b"unpacked")
-    official = {"one": hashlib.md5(b"unpacked").hexdigest()}
+    official = {"mnist": {"one": hashlib.md5(b"unpacked").hexdigest()}}
     monkeypatch.setattr(sources, "OFFICIAL", official)
     assert sources.fetch("mnist", str(tmp_path)) == [unpacked, tmp_path / "sub" / "two.gz"]
     assert server.asked == ["two.gz"]

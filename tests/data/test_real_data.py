@@ -1,4 +1,4 @@
-"""The real MNIST and CIFAR-100, where TFCSR_DATA says they are."""
+"""The real datasets, where TFCSR_DATA says they are; Fashion-MNIST also where Debian puts it."""
 
 import os
 
@@ -40,6 +40,45 @@ def test_mnist():
 def test_mnist_is_official():
     states = sources.check("mnist", folder_of("mnist"))
     assert len(states) == 4
+    assert {state for _, state in states} == {"ok, official checksum"}
+
+
+def fashion_folder() -> str | None:
+    folder = os.environ.get("TFCSR_DATA")
+    if folder and sources.describe("fashion-mnist", folder)[0] is not None:
+        return folder
+    if sources.describe("fashion-mnist")[0] is None:
+        pytest.skip("no fashion-mnist, neither in TFCSR_DATA nor installed")
+    return None
+
+
+def test_fashion_mnist():
+    data = sources.load("fashion-mnist", fashion_folder())
+    assert data.train_x.shape == (60_000, 1, 28, 28)
+    assert data.test_x.shape == (10_000, 1, 28, 28)
+    assert data.train_y[:10].tolist() == [9, 0, 0, 3, 0, 2, 7, 2, 5, 5]
+    assert data.test_y[:5].tolist() == [9, 2, 1, 1, 6]
+    assert_normalised(data)
+
+
+def test_fashion_mnist_is_official():
+    states = sources.check("fashion-mnist", fashion_folder())
+    assert len(states) == 4
+    assert {state for _, state in states} == {"ok, official checksum"}
+
+
+def test_cifar10():
+    data = sources.load("cifar10", folder_of("cifar10"))
+    assert data.train_x.shape == (50_000, 3, 32, 32)
+    assert data.test_x.shape == (10_000, 3, 32, 32)
+    assert data.train_y[:5].tolist() == [6, 9, 9, 4, 1]
+    assert (data.class_names[0], data.class_names[9]) in {("airplane", "truck"), ("class 0", "class 9")}
+    assert_normalised(data)
+
+
+def test_cifar10_is_official():
+    states = sources.check("cifar10", folder_of("cifar10"))
+    assert len(states) in (1, 6)
     assert {state for _, state in states} == {"ok, official checksum"}
 
 

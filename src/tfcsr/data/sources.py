@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, BinaryIO
 
 from tfcsr.errors import DataError
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 
     from tfcsr.data.dataset import Dataset
 
-NAMES = ("digits", "mnist", "cifar100")
+NAMES = ("digits", "mnist", "fashion-mnist", "cifar10", "cifar100")
 
 ABOUT = {
     "digits": "1,797 grey images of 8x8 pixels, 10 classes",
     "mnist": "70,000 grey images of 28x28 pixels, 10 classes",
+    "fashion-mnist": "70,000 grey images of 28x28 pixels, 10 classes of clothes",
+    "cifar10": "60,000 colour images of 32x32 pixels, 10 classes",
     "cifar100": "60,000 colour images of 32x32 pixels, 100 classes",
 }
 
@@ -38,17 +41,34 @@ class Download:
     unpacks_to: tuple[str, ...]
 
 
-def _mnist(name: str, size: int, md5: str) -> Download:
-    return Download(f"MNIST/raw/{name}.gz", size, md5, (f"MNIST/raw/{name}",))
+def _idx(path: str, size: int, md5: str) -> Download:
+    return Download(f"{path}.gz", size, md5, (path,))
 
 
 DOWNLOADS: dict[str, tuple[Download, ...]] = {
     "digits": (),
     "mnist": (
-        _mnist("train-images-idx3-ubyte", 9_912_422, "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
-        _mnist("train-labels-idx1-ubyte", 28_881, "d53e105ee54ea40749a09fcbcd1e9432"),
-        _mnist("t10k-images-idx3-ubyte", 1_648_877, "9fb629c4189551a2d022fa330f9573f3"),
-        _mnist("t10k-labels-idx1-ubyte", 4_542, "ec29112dd5afa0611ce80d1b7f02629c"),
+        _idx("MNIST/raw/train-images-idx3-ubyte", 9_912_422, "f68b3c2dcbeaaa9fbdd348bbdeb94873"),
+        _idx("MNIST/raw/train-labels-idx1-ubyte", 28_881, "d53e105ee54ea40749a09fcbcd1e9432"),
+        _idx("MNIST/raw/t10k-images-idx3-ubyte", 1_648_877, "9fb629c4189551a2d022fa330f9573f3"),
+        _idx("MNIST/raw/t10k-labels-idx1-ubyte", 4_542, "ec29112dd5afa0611ce80d1b7f02629c"),
+    ),
+    "fashion-mnist": (
+        _idx("FashionMNIST/raw/train-images-idx3-ubyte", 26_421_880, "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+        _idx("FashionMNIST/raw/train-labels-idx1-ubyte", 29_515, "25c81989df183df01b3e8a0aad5dffbe"),
+        _idx("FashionMNIST/raw/t10k-images-idx3-ubyte", 4_422_102, "bef4ecab320f06d8554ea6380940ec79"),
+        _idx("FashionMNIST/raw/t10k-labels-idx1-ubyte", 5_148, "bb300cfdad3c16e7a12a480ee83cd310"),
+    ),
+    "cifar10": (
+        Download(
+            "cifar-10-binary.tar.gz",
+            170_052_171,
+            "c32a1d4ab5d03f1284b67883e8d87530",
+            (
+                *(f"cifar-10-batches-bin/data_batch_{number}.bin" for number in range(1, 6)),
+                "cifar-10-batches-bin/test_batch.bin",
+            ),
+        ),
     ),
     "cifar100": (
         Download(
@@ -65,18 +85,45 @@ MIRRORS: dict[str, tuple[str, ...]] = {
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
         "https://storage.googleapis.com/cvdf-datasets/mnist/",
     ),
+    "fashion-mnist": (
+        "https://fashion-mnist.s3.eu-central-1.amazonaws.com/",
+        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
+    ),
+    "cifar10": ("https://www.cs.toronto.edu/~kriz/",),
     "cifar100": ("https://www.cs.toronto.edu/~kriz/",),
 }
 
-# MD5 of the unpacked files, and of the archive that is read as it is.
-OFFICIAL = {
-    "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
-    "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
-    "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
-    "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
-    "cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8",
-    "train.bin": "6172c7755cfe09b2fe270c85cebc1b15",
-    "test.bin": "4499cfba6c016c1be1438163640a0898",
+# Where a dataset lies if the system brought it, here Debian's package dataset-fashion-mnist: looked at last.
+INSTALLED = {"fashion-mnist": Path("/usr/share/datasets")}
+
+# MD5 of each dataset's unpacked files, and of the archive that is read as it is.
+OFFICIAL: dict[str, dict[str, str]] = {
+    "mnist": {
+        "train-images-idx3-ubyte": "6bbc9ace898e44ae57da46a324031adb",
+        "train-labels-idx1-ubyte": "a25bea736e30d166cdddb491f175f624",
+        "t10k-images-idx3-ubyte": "2646ac647ad5339dbf082846283269ea",
+        "t10k-labels-idx1-ubyte": "27ae3e4e09519cfbb04c329615203637",
+    },
+    "fashion-mnist": {
+        "train-images-idx3-ubyte": "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+        "train-labels-idx1-ubyte": "9018921c3c673c538a1fc5bad174d6f9",
+        "t10k-images-idx3-ubyte": "8181f5470baa50b63fa0f6fddb340f0a",
+        "t10k-labels-idx1-ubyte": "15d484375f8d13e6eb1aabb0c3f46965",
+    },
+    "cifar10": {
+        "cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530",
+        "data_batch_1.bin": "5dd7e06a14cb22eb9f671a540d1b7c25",
+        "data_batch_2.bin": "5ea93a67294ea407fff1d09f752e9692",
+        "data_batch_3.bin": "942cd6a4bcdd0dd3c604fbe906cb4421",
+        "data_batch_4.bin": "ae636b3ba5c66a11e91e8cb52e771fcb",
+        "data_batch_5.bin": "53f37980c15c3d472c316c40844f3f0d",
+        "test_batch.bin": "803d5f7f4d78ea53de84dbe85f74fb6d",
+    },
+    "cifar100": {
+        "cifar-100-binary.tar.gz": "03b5dce01913d631647c71ecec9e9cb8",
+        "train.bin": "6172c7755cfe09b2fe270c85cebc1b15",
+        "test.bin": "4499cfba6c016c1be1438163640a0898",
+    },
 }
 
 SCHEME = "https://"
@@ -84,12 +131,13 @@ TIMEOUT_S = (5.0, 15.0)  # to connect, between two packets
 
 
 def load(name: str, data_dir: str | None = None) -> "Dataset":
-    from tfcsr.data import cifar100, digits, mnist
+    from tfcsr.data import digits
 
     _require_known(name)
     if name == "digits":
         return digits.load()
-    return mnist.load(data_dir) if name == "mnist" else cifar100.load(data_dir)
+    dataset: Dataset = _module(name).load(data_dir)
+    return dataset
 
 
 def check(name: str, data_dir: str | None = None) -> list[tuple[str, str]]:
@@ -124,6 +172,8 @@ def roots(data_dir: str | None) -> list[Path]:
 def find(name: str, candidates: Sequence[str], data_dir: str | None) -> Path:
     """The first of the candidate paths that exists under a root."""
     places = roots(data_dir)
+    if data_dir is None and name in INSTALLED:
+        places.append(INSTALLED[name])
     for path in (root / candidate for root in places for candidate in candidates):
         with reading(name, path):
             if path.exists():
@@ -134,6 +184,12 @@ def find(name: str, candidates: Sequence[str], data_dir: str | None) -> Path:
         f"{'' if data_dir is None else f' --data-dir {data_dir}'}`, or put {_file_names(name)} into {folder} "
         "and pass --data-dir DIR or set TFCSR_DATA=DIR"
     )
+
+
+def users_own(name: str, found: Sequence[Path]) -> tuple[Path, ...]:
+    """The files, unless one of them is the system's: a dataset that does not name those leaves nothing beside them."""
+    system = INSTALLED.get(name)
+    return () if system is not None and any(path.is_relative_to(system) for path in found) else tuple(found)
 
 
 def read(name: str, path: Path, *, at_most: int) -> bytes:
@@ -281,9 +337,15 @@ def _reason(error: "requests.RequestException") -> str:
 
 
 def _paths(name: str, data_dir: str | None) -> list[Path]:
-    from tfcsr.data import cifar100, mnist
+    found: list[Path] = _module(name).paths(data_dir)
+    return found
 
-    return mnist.paths(data_dir) if name == "mnist" else cifar100.paths(data_dir)
+
+def _module(name: str) -> ModuleType:
+    """What reads the dataset."""
+    from tfcsr.data import cifar10, cifar100, fashion_mnist, mnist
+
+    return {"mnist": mnist, "fashion-mnist": fashion_mnist, "cifar10": cifar10, "cifar100": cifar100}[name]
 
 
 def _cache() -> Path:
@@ -307,7 +369,8 @@ def _open(path: Path) -> gzip.GzipFile | BufferedReader:
 
 def _is_official(name: str, path: Path) -> bool:
     """Whether the content (of the one archive: the file itself) has the official checksum."""
-    as_it_is = path.name in OFFICIAL
-    expected = OFFICIAL[path.name if as_it_is else path.name.removesuffix(".gz")]
+    official = OFFICIAL[name]
+    as_it_is = path.name in official
+    expected = official[path.name if as_it_is else path.name.removesuffix(".gz")]
     with reading(name, path), path.open("rb") if as_it_is else _open(path) as file:
         return hashlib.file_digest(file, "md5").hexdigest() == expected

@@ -1,5 +1,6 @@
 """A dataset cut into tasks, on the compute device."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,7 +39,9 @@ class Examples:
 
 @dataclass(frozen=True)
 class Task:
-    """The classes that arrive together; numbered from 1. What a method gets to see of it is this and nothing else."""
+    """The examples that arrive together and the classes they are of; numbered from 1. What a method gets to see of it
+    is this and nothing else.
+    """
 
     number: int
     classes: tuple[int, ...]
@@ -61,8 +64,16 @@ def cut(classes: int, tasks: int, order: int | tuple[int, ...]) -> list[tuple[in
     return [order[a:b] for a, b in zip(starts, [*starts[1:], classes], strict=True)]
 
 
+# A label that many classes share is not named after them all.
+LONGEST_NAME = 40
+
+
 class TaskSequence:
-    """The tasks of a benchmark in the order they arrive. Each call of `task` copies that task's examples alone."""
+    """The tasks of a benchmark in the order they arrive. Each call of `task` copies that task's examples alone.
+
+    `classes` are the labels that each task brings. In scenario `domain` these are the same in all: a class's label is
+    its place within its task. Where a `change` is given, every task has all classes, changed by it.
+    """
 
     def __init__(
         self,
@@ -71,21 +82,50 @@ class TaskSequence:
         class_order: int | tuple[int, ...],
         device: torch.device | str = "cpu",
         *,
+        scenario: str = "class",
+        repeat: float = 0.0,
+        change: Callable[[Tensor, int], Tensor] | None = None,
         max_per_class: int = 0,
     ) -> None:
-        self.classes = cut(len(dataset.class_names), tasks, class_order)
-        self._train = (torch.from_numpy(dataset.train_x).to(device), dataset.train_y)
+        self._device, self._change, self._repeat = device, change, repeat
+        names = dataset.class_names
+        everyone = tuple(range(len(names)))
+        # By the labels of the dataset.
+        self._members = [everyone] * tasks if change else cut(len(names), tasks, class_order)
+        self._label = np.arange(len(names))
+        self.classes, self.class_names = self._members, tuple(names)
+        if scenario == "domain" and change is None:
+            for members in self._members:
+                self._label[list(members)] = np.arange(len(members))
+            self.classes = [tuple(range(len(members))) for members in self._members]
+            self.class_names = _shared_names(names, self._members)
+        # Changed images are made on the CPU, where they are the same bits on every machine.
+        where = "cpu" if change else device
+        self._train = (torch.from_numpy(dataset.train_x).to(where), dataset.train_y)
         self._max_per_class = max_per_class
         # One tensor with the test examples of all tasks in a row, so that an evaluation is one pass.
-        rows = [_rows(dataset.test_y, classes) for classes in self.classes]
+        rows = [_rows(dataset.test_y, members) for members in self._members]
         self.test_sizes = [len(r) for r in rows]
         most = max_per_class or len(dataset.train_y)
         self._per_class = np.minimum(np.bincount(dataset.train_y), most)
-        self.train_sizes = [int(self._per_class[list(classes)].sum()) for classes in self.classes]
-        self.test = self._examples((torch.from_numpy(dataset.test_x).to(device), dataset.test_y), np.concatenate(rows))
+        new = [int(self._per_class[list(members)].sum()) for members in self._members]
+        self.train_sizes = [size + self._repeats(size, sum(new[:before])) for before, size in enumerate(new)]
+        test = (torch.from_numpy(dataset.test_x).to(where), dataset.test_y)
+        if change is None:
+            self.test = self._examples(test, np.concatenate(rows))
+        else:
+            parts = [self._examples(test, part, number) for number, part in enumerate(rows, start=1)]
+            self.test = Examples(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))
 
     def __len__(self) -> int:
         return len(self.classes)
+
+    def task_of(self) -> Tensor:
+        """The number of the task that brings each class."""
+        found = torch.zeros(len(self.class_names), dtype=torch.int64)
+        for number, classes in enumerate(self.classes, start=1):
+            found[list(classes)] = number
+        return found.to(self._device)
 
     def require_held_out(self, share: float) -> None:
         """Refuses a share that some class cannot give, before a run has begun."""
@@ -94,21 +134,39 @@ class TaskSequence:
 
     def task(self, number: int, held_out: float = 0.0, seed: int = 0) -> Task:
         """Task `number`, from 1; that share of each class's training examples set aside, at random by the seed."""
+        train, aside = self._split(self._members[number - 1], held_out, seed)
         classes = self.classes[number - 1]
-        train, aside = self._split(classes, held_out, seed)
+        if self._repeat and number > 1:
+            again = self._again(number, len(train), held_out, seed)
+            train = np.concatenate([train, again])
+            classes += tuple(np.unique(self._train[1][again]).tolist())
         start = sum(self.test_sizes[: number - 1])
         test = slice(start, start + self.test_sizes[number - 1])
         return Task(
             number,
             classes,
-            self._examples(self._train, train),
-            self._examples(self._train, aside),
+            self._examples(self._train, train, number),
+            self._examples(self._train, aside, number),
             Examples(self.test.x[test], self.test.y[test]),
         )
 
     def held_out(self, share: float, seed: int) -> Examples:
         """All that is set aside, of every task: to judge a finished run by."""
-        return self._examples(self._train, self._split(sum(self.classes, ()), share, seed)[1])
+        parts = [
+            self._examples(self._train, self._split(members, share, seed)[1], number)
+            for number, members in enumerate(self._members, start=1)
+        ]
+        return Examples(torch.cat([part.x for part in parts]), torch.cat([part.y for part in parts]))
+
+    def _repeats(self, new: int, known: int) -> int:
+        """How many examples of classes seen before come with so many new ones, where there are so many known."""
+        return min(known, round(new * self._repeat / (1 - self._repeat)))
+
+    def _again(self, number: int, new: int, held_out: float, seed: int) -> np.ndarray:
+        """The examples of earlier tasks' classes that come again: some of all there are, drawn anew for each task."""
+        known = self._split(sum(self._members[: number - 1], ()), held_out, seed)[0]
+        drawn = np.random.default_rng(derived_seed(seed, f"repeat/{number}")).permutation(len(known))
+        return known[drawn[: self._repeats(new, len(known))]]
 
     def _split(self, classes: tuple[int, ...], held_out: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
         train, aside = [], []
@@ -123,9 +181,18 @@ class TaskSequence:
             aside.append(rows[chosen])
         return np.concatenate(train), np.concatenate(aside)
 
-    def _examples(self, source: tuple[Tensor, np.ndarray], rows: np.ndarray) -> Examples:
+    def _examples(self, source: tuple[Tensor, np.ndarray], rows: np.ndarray, number: int = 0) -> Examples:
         x, y = source
-        return Examples(x[torch.from_numpy(rows).to(x.device)], torch.from_numpy(y[rows]).to(x.device))
+        chosen = x[torch.from_numpy(rows).to(x.device)]
+        if self._change is not None:
+            chosen = self._change(chosen, number)
+        return Examples(chosen.to(self._device), torch.from_numpy(self._label[y[rows]]).to(self._device))
+
+
+def _shared_names(names: tuple[str, ...], members: list[tuple[int, ...]]) -> tuple[str, ...]:
+    """What a label is called that a class of each task has."""
+    joined = ["/".join(names[task[place]] for task in members) for place in range(len(members[0]))]
+    return tuple(name if len(name) <= LONGEST_NAME else f"label {place}" for place, name in enumerate(joined))
 
 
 def _held_out(label: int, count: int, share: float) -> int:

@@ -37,12 +37,15 @@ class Views:
         self.transform = transform
 
     @classmethod
-    def of(cls, dataset: Dataset, device: torch.device | str) -> "Views":
-        """A dataset's, per channel."""
+    def of(cls, dataset: Dataset, device: torch.device | str, *, unit: bool = False) -> "Views":
+        """A dataset's, per channel; or `unit`, pixels from 0 to 1 and no more."""
 
         def per_channel(values: tuple[float, ...]) -> Tensor:
             return (torch.tensor(values) * dataset.scale).reshape(1, -1, 1, 1)
 
+        if unit:
+            zero, one = (torch.full((1, len(dataset.mean), 1, 1), value) for value in (0.0, dataset.scale))
+            return cls(zero, one, device)
         return cls(per_channel(dataset.mean), per_channel(dataset.std), device)
 
     def normalised(self, x: Tensor) -> Tensor:
