@@ -51,8 +51,12 @@ OTHER_VALUES = {
     "probe_size": 5,
     "probe_mode": "placebo",
     "ewc_lambda": 3.0,
+    "fisher": "exact",
     "si_lambda": 3.0,
     "si_lowest": "none",
+    "si_highest": 0.0,
+    "si_damping": 0.1,
+    "weighting": "tasks",
     "alpha": 3.0,
     "beta": 3.0,
 }

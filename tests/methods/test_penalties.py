@@ -50,7 +50,8 @@ def task_of(x: list[int], y: list[int]) -> Task:
 
 def test_ewc_fisher_penalty_and_gradient_after_one_task():
     model = two_weights(0.0, 0.0)
-    method = ElasticWeightConsolidation(learner_with(model, method="ewc", batch_size=2, ewc_lambda=10.0))
+    learner = learner_with(model, method="ewc", batch_size=2, ewc_lambda=10.0, fisher="batch")
+    method = ElasticWeightConsolidation(learner)
     assert method.penalty().item() == 0.0
     # At zero weights both classes have probability 1/2, so an example's gradient is (±x/2, ∓x/2).
     # Batch 1 (x 2 and 4, class 0): mean -1.5 and 1.5. Batch 2 (x 2 and 6, class 1): 2 and -2.
@@ -63,6 +64,32 @@ def test_ewc_fisher_penalty_and_gradient_after_one_task():
     penalty.backward()
     # 2 λ F (θ - θ*): no factor 1/2 in the penalty.
     assert model[1].weight.grad.flatten().tolist() == pytest.approx([2 * 10 * 3.125 * 0.1, 2 * 10 * 3.125 * -0.2])
+
+
+@pytest.mark.parametrize(
+    ("weights", "fisher", "expected"),
+    [
+        # Squared and averaged over the four examples: (1 + 4 + 1 + 9) / 4, whatever the label.
+        ((0.0, 0.0), "examples", 3.75),
+        ((0.0, 0.0), "exact", 3.75),
+        ((0.0, np.log(3)), "examples", None),
+        ((0.0, np.log(3)), "exact", None),
+    ],
+)
+def test_ewc_fisher_over_examples(weights, fisher, expected):
+    x, y = [2, 4, 2, 6], [0, 0, 1, 1]
+    model = two_weights(*weights)
+    method = ElasticWeightConsolidation(learner_with(model, method="ewc", batch_size=2, fisher=fisher))
+    task = task_of(x, y)
+    method.begin_task(task)
+    method.end_task(task)
+    if expected is None:
+        # Logits (0, x ln 3): p of class 0 is 1 / (1 + 3^x).
+        p = [1 / (1 + 3**value) for value in x]
+        right = [value**2 * (q if label else 1 - q) ** 2 for value, q, label in zip(x, p, y, strict=True)]
+        mean = [value**2 * (q * (1 - q) ** 2 + (1 - q) * q**2) for value, q in zip(x, p, strict=True)]
+        expected = sum(right if fisher == "examples" else mean) / 4
+    assert method.curvature[0].flatten().tolist() == pytest.approx([expected, expected], rel=1e-4)
 
 
 def test_ewc_running_sums_equal_one_term_per_task(monkeypatch):
@@ -138,6 +165,71 @@ def test_si_clips_importance_from_above_and_adds_tasks_up():
     walk(method, model, [((0.0, -1e-4), (0.5, 1.0))])
     method.end_task(task_of([1], [0]))
     assert method.importance[0].flatten().tolist() == pytest.approx([0.001, 2 * 5e-5 / (0.25 + 1e-7)])
+
+
+def deep() -> nn.Sequential:
+    torch.manual_seed(5)
+    return nn.Sequential(nn.Flatten(), nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+@pytest.mark.parametrize("strength", [0.3, 20.0])
+def test_si_is_that_of_van_de_ven_with_these_options(strength):
+    """c Σ ω (θ - θ*)², without a factor 1/2 and without bounds; W -= g (θ - θ before the step), where g is of the whole
+    loss; ω += W / ((θ - θ*)² + ξ).
+    """
+    options = {"si_lowest": "none", "si_highest": 0.0, "si_damping": 0.1, "si_lambda": 2 * strength}
+    ours, theirs = deep(), deep()
+    method = SynapticIntelligence(learner_with(ours, method="si", **options))
+    omega = [torch.zeros_like(p) for p in theirs.parameters()]
+    star = [p.detach().clone() for p in theirs.parameters()]
+    optimizers = [torch.optim.Adam(model.parameters(), lr=0.05) for model in (ours, theirs)]
+    draw = torch.Generator().manual_seed(6)
+    for number in range(3):
+        W = [torch.zeros_like(p) for p in theirs.parameters()]
+        for _ in range(12):
+            x = torch.randn(8, 1, generator=draw)
+            y = (x[:, 0] > number - 1).long()
+            before = [p.detach().clone() for p in theirs.parameters()]
+            penalties = (
+                method.penalty(),
+                strength
+                * sum((w * (p - s) ** 2).sum() for w, p, s in zip(omega, theirs.parameters(), star, strict=True)),
+            )
+            for model, optimizer, penalty in zip((ours, theirs), optimizers, penalties, strict=True):
+                optimizer.zero_grad()
+                (nn.functional.cross_entropy(model(x), y) + penalty).backward()
+                optimizer.step()
+            method.after_step()
+            for w, p, b in zip(W, theirs.parameters(), before, strict=True):
+                w -= p.grad * (p.detach() - b)
+        method.end_task(task_of([1], [0]))
+        for w, gathered, p, s in zip(omega, W, theirs.parameters(), star, strict=True):
+            w += gathered / ((p.detach() - s) ** 2 + 0.1)
+            s.copy_(p.detach())
+        for one, other in zip(method.importance, omega, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+        for one, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert max(float(w.max()) for w in omega) > 0.001
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({}, [0.001, 0.0]),
+        ({"si_highest": 0.01}, [0.01, 0.0]),
+        ({"si_highest": 0.0}, [2.0, 0.0]),
+        ({"si_highest": 0.0, "si_lowest": "none"}, [2.0, -2.0]),
+        ({"si_highest": 0.0, "si_lowest": "none", "si_damping": 0.25}, [1.0, -1.0]),
+    ],
+    ids=str,
+)
+def test_si_bounds_and_damping(fields, expected):
+    model = two_weights(0.0, 0.0)
+    method = SynapticIntelligence(learner_with(model, method="si", **fields))
+    walk(method, model, [((-1.0, 1.0), (0.5, 0.5))])
+    method.end_task(task_of([1], [0]))
+    assert method.importance[0].flatten().tolist() == pytest.approx(expected, rel=1e-5)
 
 
 def test_si_leaves_batch_norm_out():

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from tfcsr.methods.base import Method
 
 METHODS: "Registry[type[Method]]" = Registry(
-    "method", __name__, beside=("base", "distance", "learner"), needs=("loss", "check")
+    "method", __name__, beside=("base", "distance", "distillation", "fisher", "learner"), needs=("loss", "check")
 )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from tfcsr.buffer.policies import POLICIES
+from tfcsr.data.benchmarks.base import SCENARIOS
 from tfcsr.errors import SpecError
 from tfcsr.late import torch
 from tfcsr.options import Option
@@ -172,6 +173,8 @@ class Method:
     """Raised when the same spec gives other bits than before: results of an earlier version are then not reused."""
     hooks: ClassVar[tuple[str, ...]] = ()
     """What the method lets its own subclasses override, beside the hooks below."""
+    scenarios: ClassVar[tuple[str, ...]] = SCENARIOS
+    """In which it has a meaning. One with a `loss` of its own that does not say so has none in `task`: see `within`."""
     sees_all_tasks: ClassVar[bool] = False
     """Only an upper bound trains on more than the newest task."""
     outside_step: ClassVar[tuple[str, ...]] = ()
@@ -221,7 +224,13 @@ class Method:
 
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
         """What the step lowers."""
-        return torch.nn.functional.cross_entropy(logits, batch.y)
+        return torch.nn.functional.cross_entropy(self.within(logits, batch.y), batch.y)
+
+    def within(self, logits: "Tensor", y: "Tensor") -> "Tensor":
+        """The logits that a loss for these labels ranges over. In scenario `task` those of other tasks are put out of
+        reach; else they stay as they are.
+        """
+        return self.learner.within(logits, y)
 
     def penalty(self) -> "Tensor | None":
         """What is added to the loss of every batch."""
@@ -289,6 +298,8 @@ class Method:
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
+        if "loss" in vars(cls) and "scenarios" not in vars(cls):
+            cls.scenarios = tuple(scenario for scenario in cls.scenarios if scenario != "task")
         for name, value in vars(cls).items():
             if name.startswith("_") or not callable(getattr(cls, name)):
                 continue

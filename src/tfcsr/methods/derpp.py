@@ -6,7 +6,7 @@ from tfcsr.errors import SpecError
 from tfcsr.late import torch
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import Batch, Mix
-from tfcsr.methods.er import ExperienceReplay
+from tfcsr.methods.er import WITHOUT_WEIGHTING, ExperienceReplay
 from tfcsr.options import Option
 
 if TYPE_CHECKING:
@@ -28,11 +28,12 @@ class DarkExperienceReplay(ExperienceReplay):
     """
 
     options: ClassVar = (
-        *ExperienceReplay.options,
+        *WITHOUT_WEIGHTING,
         Option("alpha", float, 0.1, "weight of the distance to the stored logits", low=0, high=1e6),
         Option("beta", float, 0.5, "weight of the replayed examples' cross-entropy", low=0, high=1e6),
     )
     defaults: ClassVar = {"buffer_fill": "after"}
+    scenarios: ClassVar[tuple[str, ...]] = ("class", "domain", "task")
     style = ("#117733", "--")
 
     @classmethod
@@ -60,11 +61,12 @@ class DarkExperienceReplay(ExperienceReplay):
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
         F = torch.nn.functional
         new, middle = batch.new, batch.new + batch.replayed // 2
-        loss = F.cross_entropy(logits[:new], batch.y[:new])
+        reached = self.within(logits, batch.y)
+        loss = F.cross_entropy(reached[:new], batch.y[:new])
         if batch.replayed:
             now, stored = logits[new:middle].float(), batch.stored["logits"][: middle - new]
             # Of a class that came later nothing was stored: there is nothing to stay near to.
             distance = F.mse_loss(now, torch.where(stored.isnan(), now.detach(), stored))
-            again = F.cross_entropy(logits[middle:], batch.y[middle:])
+            again = F.cross_entropy(reached[middle:], batch.y[middle:])
             loss = loss + self.spec.alpha * distance + self.spec.beta * again
         return loss

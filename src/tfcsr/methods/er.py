@@ -3,19 +3,34 @@
 from typing import TYPE_CHECKING, ClassVar
 
 from tfcsr.errors import SpecError
+from tfcsr.late import torch
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import BUFFER, REPLAY, Method, Mix, exam_capacity
+from tfcsr.methods.base import BUFFER, REPLAY, Batch, Method, Mix, exam_capacity
 from tfcsr.options import Option
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from tfcsr.data.tasks import Task
+    from tfcsr.methods.learner import Learner
     from tfcsr.spec import RunSpec
+
+WEIGHTING = (
+    "a mixed batch's loss: the mean over its `examples`; or, by `tasks`, at task k 1/k of the new ones' mean and"
+    " 1 - 1/k of the replayed ones'"
+)
+# Of every method that replays, whatever its loss.
+WITHOUT_WEIGHTING = (*BUFFER, *REPLAY)
 
 
 @METHODS.add("er")
 class ExperienceReplay(Method):
-    options: ClassVar[tuple[Option, ...]] = (*BUFFER, *REPLAY)
+    options: ClassVar[tuple[Option, ...]] = (
+        *WITHOUT_WEIGHTING,
+        Option("weighting", str, "examples", WEIGHTING, choices=("examples", "tasks")),
+    )
     hooks = ("replays",)
+    scenarios: ClassVar[tuple[str, ...]] = ("class", "domain", "task")
     style = ("#0072B2", "-")
     baseline = 2
 
@@ -39,7 +54,17 @@ class ExperienceReplay(Method):
         if spec.augment == "strong" and spec.replay_view == "frozen":
             raise SpecError("replay_view frozen keeps a shifted and mirrored view: use augment crop-flip, or fresh")
 
+    def __init__(self, learner: "Learner") -> None:
+        super().__init__(learner)
+        if self._by_tasks():  # as a tensor that is changed in place: a recorded step goes on reading it
+            self.task_number = torch.ones((), device=learner.device)
+
+    def _by_tasks(self) -> bool:
+        return bool(self.spec.get("weighting") == "tasks")
+
     def begin_task(self, task: "Task") -> None:
+        if self._by_tasks():
+            self.task_number.fill_(task.number)
         if self.spec.buffer_fill == "before":
             self.learner.remember(task.train)
 
@@ -47,7 +72,7 @@ class ExperienceReplay(Method):
         batch, held = self.spec.batch_size, len(self.learner.buffer)
         old = self.spec.replay_per_batch or batch // 2
         replays = held > 0 and self.replays(task, epoch)
-        if not replays and (held == 0 or self.spec.unmixed == "full"):
+        if not replays and self.spec.unmixed == "full":
             return super().mix(task, epoch)
         new = batch - old
         return Mix(
@@ -60,6 +85,12 @@ class ExperienceReplay(Method):
         """Whether this epoch's batches are mixed."""
         listed = self.spec.replay_epochs
         return listed == "all" or (listed != "none" and str(epoch) in listed.split(","))
+
+    def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
+        if not (batch.replayed and self._by_tasks()):
+            return super().loss(batch, logits)
+        each = torch.nn.functional.cross_entropy(self.within(logits, batch.y), batch.y, reduction="none")
+        return each[: batch.new].mean() / self.task_number + (1 - 1 / self.task_number) * each[batch.new :].mean()
 
     def end_task(self, task: "Task") -> None:
         if self.spec.buffer_fill == "after":

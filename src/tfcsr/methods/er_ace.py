@@ -1,11 +1,11 @@
 """ER-ACE (Caccia et al. 2022): replay in which new examples compete only with the classes that arrive with them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from tfcsr.late import torch
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import Batch
-from tfcsr.methods.er import ExperienceReplay
+from tfcsr.methods.er import WITHOUT_WEIGHTING, ExperienceReplay
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -17,6 +17,8 @@ class AsymmetricCrossEntropy(ExperienceReplay):
     classes do not push the old ones' logits down.
     """
 
+    options: ClassVar = WITHOUT_WEIGHTING
+    scenarios = ("class", "task")
     style = ("#332288", "-")
 
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
@@ -24,6 +26,7 @@ class AsymmetricCrossEntropy(ExperienceReplay):
         new = batch.y[: batch.new]
         # Marked, not listed: how many classes there are is not known before the device has counted, and nobody waits.
         arriving = (new[:, None] == torch.arange(logits.shape[1], device=new.device)).any(dim=0)
+        logits = self.within(logits, batch.y)
         loss = cross_entropy(logits[: batch.new].masked_fill(~arriving, -torch.inf), new)
         if batch.replayed:
             loss = loss + cross_entropy(logits[batch.new :], batch.y[batch.new :])

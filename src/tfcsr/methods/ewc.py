@@ -8,10 +8,17 @@ from tfcsr.methods.base import Method
 from tfcsr.options import Option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from torch import Tensor
 
-    from tfcsr.data.tasks import Task
+    from tfcsr.data.tasks import Examples, Task
     from tfcsr.methods.learner import Learner
+
+FISHER = (
+    "what makes a weight important: over `examples`, the mean squared gradient of each one's loss; `exact`, its"
+    " expectation over the network's own answers; over each `batch`, that of the mean loss, the paper's"
+)
 
 
 @METHODS.add("ewc")
@@ -22,7 +29,12 @@ class ElasticWeightConsolidation(Method):
     and its value there, updated as a running mean: neither time nor memory grows with the tasks, and nothing cancels.
     """
 
-    options: ClassVar = (Option("ewc_lambda", float, 10_000.0, "weight of the penalty", low=0, high=1e12),)
+    options: ClassVar = (
+        Option("ewc_lambda", float, 10_000.0, "weight of the penalty", low=0, high=1e12),
+        Option(
+            "fisher", str, "examples", FISHER, choices=("examples", "exact", "batch"), paper="batch", before="batch"
+        ),
+    )
     style = ("#CC79A7", "--")
 
     def __init__(self, learner: "Learner") -> None:
@@ -30,6 +42,13 @@ class ElasticWeightConsolidation(Method):
         self.curvature = [torch.zeros_like(p) for p in self.parameters()]
         self.lowest = [torch.zeros_like(p) for p in self.parameters()]
         self.offset = torch.zeros((), device=self.parameters()[0].device)
+        self.known = torch.zeros(learner.classes, dtype=torch.bool, device=learner.device)
+
+    def begin_task(self, task: "Task") -> None:
+        self.known[list(task.classes)] = True
+        if task.number == 1 and self.spec.fisher != "batch":
+            # A network that cannot be asked example by example says so before it is trained, not after.
+            self._asked([(self.learner.views.normalised(task.train.x[:2]), task.train.y[:2])], 1)
 
     def penalty(self) -> "Tensor":
         from tfcsr.methods.distance import squared_distance
@@ -47,22 +66,29 @@ class ElasticWeightConsolidation(Method):
             self.curvature[i] += fisher
 
     def _fisher(self, task: "Task") -> "list[Tensor]":
-        """The mean over batches of the squared gradient of the batch's mean cross-entropy, in eval mode, over the
-        task's own training data as it lies, grouped by class.
-        """
+        """Over the task's own training data as it lies, grouped by class."""
+        from tfcsr.methods.fisher import BATCH
+
+        size = self.spec.batch_size if self.spec.fisher == "batch" else BATCH
+        return self._asked(self._batches(task.train, size), -(-len(task.train) // size))
+
+    def _asked(self, batches: "Iterable[tuple[Tensor, Tensor]]", count: int) -> "list[Tensor]":
+        from tfcsr.methods.fisher import SquaredGradients, of_batches
         from tfcsr.models.predict import mode
 
-        model, size, parameters = self.learner.model, self.spec.batch_size, self.parameters()
-        fisher = [torch.zeros_like(p) for p in parameters]
-        batches = list(zip(task.train.x.split(size), task.train.y.split(size), strict=True))
+        model, kind = self.learner.model, self.spec.fisher
         with mode(model, False), self.learner.generators.dropout_at("fisher"):
-            for number, (x, y) in enumerate(batches):
-                if number % 256 == 0:
-                    task.train.release()
-                logits = model(self.learner.views.normalised(self.learner.view(x)))
-                loss = torch.nn.functional.cross_entropy(logits, y)
-                # A parameter that this loss does not reach has no say in it.
-                for f, g in zip(fisher, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
-                    if g is not None:
-                        f += g.square() / len(batches)
-        return fisher
+            if kind == "batch":
+                return of_batches(model, self.parameters(), batches, count, self.within)
+            gathered = SquaredGradients(model, self.parameters())
+            for x, y in batches:
+                allowed = self.within(torch.zeros(len(y), self.learner.classes, device=y.device), y) == 0
+                gathered.add(x, allowed & self.known, None) if kind == "exact" else gathered.add(x, allowed, y)
+        return gathered.mean()
+
+    def _batches(self, examples: "Examples", size: int) -> "Iterator[tuple[Tensor, Tensor]]":
+        """As the network takes them."""
+        for number, (x, y) in enumerate(zip(examples.x.split(size), examples.y.split(size), strict=True)):
+            if number * size % (1 << 14) < size:
+                examples.release()
+            yield self.learner.views.normalised(self.learner.view(x)), y

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tfcsr.late import torch
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import Batch
-from tfcsr.methods.er import ExperienceReplay
+from tfcsr.methods.er import WITHOUT_WEIGHTING, ExperienceReplay
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -21,6 +21,8 @@ class NearestMeanOfExemplars(ExperienceReplay):
     answer is the class whose exemplars have the nearest mean feature.
     """
 
+    options: ClassVar = WITHOUT_WEIGHTING
+    scenarios = ("class", "task")
     defaults: ClassVar = {"policy": "herding", "buffer_fill": "after"}
     style = ("#882255", "-.")
 
@@ -45,7 +47,9 @@ class NearestMeanOfExemplars(ExperienceReplay):
                 said = self.learner.forward(self.old, batch.x).float().sigmoid()
             target = torch.where(self.past > 0, said, target)
         each = F.binary_cross_entropy_with_logits(logits.float(), target, reduction="none")
-        return (each * self.known).sum(dim=1).mean()
+        # Where tasks are told, an example of an old one says nothing of the new classes.
+        reached = self.within(self.known.expand_as(each), batch.y).clamp(min=0)
+        return (each * torch.where(self.past > 0, self.known, reached)).sum(dim=1).mean()
 
     def predict(self, x: "Tensor") -> "Tensor":
         buffer, normalize = self.learner.buffer, torch.nn.functional.normalize

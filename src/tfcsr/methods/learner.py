@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # Of a large memory so many are asked once a task is learned: enough for half a point.
 MOST_ASKED = 10_000
+# Far below any logit: no probability is left for it, and no infinity that a difference would turn into no number.
+NEVER = -1e4
 
 
 @dataclass
@@ -45,6 +47,8 @@ class Learner:
     probes: list[dict[str, Any]] = field(default_factory=list)
     forward: Callable[[nn.Module, Tensor], Tensor] = lambda network, x: network(x)
     """Asks a network, this one or a frozen copy, for its answer to a batch; compiled, where steps are."""
+    task_of: Tensor | None = None
+    """In scenario `task`, the task of each class: whoever asks says which task it is."""
     method: "Method" = field(init=False)
 
     @property
@@ -120,10 +124,22 @@ class Learner:
             length = weight.norm(dim=1)
             weight[new] *= (length[old].mean() / length[new].mean().clamp(min=1e-12)) ** share
 
+    def within(self, scores: Tensor, y: Tensor, otherwise: float = NEVER) -> Tensor:
+        """Scores [N, classes] of examples with these labels; where tasks are told, with those of all other tasks'
+        classes set to `otherwise`.
+        """
+        if self.task_of is None:
+            return scores
+        return scores.masked_fill(self.task_of[y][:, None] != self.task_of, otherwise)
+
+    def answers(self, scores: Tensor, y: Tensor) -> Tensor:
+        """The class of the highest score, among those that can be meant."""
+        return self.within(scores, y, -torch.inf).argmax(dim=1)
+
     def accuracy(self, examples: Examples) -> float:
         if len(examples) == 0:
             raise SpecError("there is nothing to measure on: raise held_out, so that some examples are held out")
-        chosen = self.method.predict(examples.x).argmax(dim=1)
+        chosen = self.answers(self.method.predict(examples.x), examples.y)
         return 100 * int((chosen == examples.y).sum()) / len(examples)
 
     def recall(self, task: int, epoch: int) -> Recall:
@@ -151,7 +167,8 @@ class Learner:
         chosen = asked.draw(1, min(count, len(asked)), self.generators.at(moment))[0]
         x = asked.x[chosen]
         found = self.logits(x, train_mode=True) if train_mode else self.method.predict(x)
-        return score(found, asked.y[chosen], self.classes_kept())
+        y = asked.y[chosen]
+        return score(self.within(found, y, -torch.inf), y, self.classes_kept())
 
     def classes_kept(self) -> Tensor:
         """The classes of which the memory has examples, ascending."""

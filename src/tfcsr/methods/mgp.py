@@ -37,6 +37,8 @@ class MasteryGatedProgression(ExperienceReplay):
     @classmethod
     def check(cls, spec: "RunSpec") -> None:
         super().check(spec)
+        if spec.get("steps"):
+            raise SpecError(f"steps {spec.steps} is not for mgp, whose tasks end when mastered: use max_epochs")
         if spec.gate_data == "held-out" and spec.held_out == 0:
             raise SpecError("held_out 0 leaves mgp's gate nothing to measure on: raise it, or use gate_data test")
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 EPSILON = 1e-7
 LARGEST_IMPORTANCE = 0.001
+DAMPING = "added to the squared distance a weight has travelled, by which its path is divided"
+HIGHEST = "the largest importance a weight can have; 0: there is none"
 
 
 @METHODS.add("si")
@@ -36,6 +38,8 @@ class SynapticIntelligence(Method):
             paper="none",
             before="none",
         ),
+        Option("si_highest", float, LARGEST_IMPORTANCE, HIGHEST, low=0, high=1e12),
+        Option("si_damping", float, EPSILON, DAMPING, low=1e-30, high=1e12),
     )
     style = ("#56B4E9", "-.")
 
@@ -78,8 +82,8 @@ class SynapticIntelligence(Method):
     def end_task(self, task: "Task") -> None:
         for i, p in enumerate(self.parameters()):
             moved = (p.detach() - self.anchor[i]).square()
-            self.total[i] += self.path[i] / (moved + EPSILON)
-            lowest = 0.0 if self.spec.si_lowest == "zero" else None
-            self.importance[i].copy_((-self.total[i]).clamp(lowest, LARGEST_IMPORTANCE))
+            self.total[i] += self.path[i] / (moved + self.spec.si_damping)
+            lowest = 0.0 if self.spec.si_lowest == "zero" else -torch.inf
+            self.importance[i].copy_((-self.total[i]).clamp(lowest, self.spec.si_highest or torch.inf))
             self.path[i].zero_()
             self.anchor[i].copy_(p.detach())

@@ -28,11 +28,12 @@ class DistilledConsolidation(TaskFocusedConsolidation):
 
     The first two as in ER-ACE (Caccia et al. 2022); the last from the network before the task to this one, over old
     classes, on all images of the batch, as in LwF (Li & Hoiem 2016), its weight growing as in LUCIR (Hou et al. 2019).
-    At the end of a task the head is aligned (Zhao et al. 2020). In the first task there is nothing to recall.
+    At the end of a task the head is aligned (Zhao et al. 2020). In the first task there is nothing to recall. Where
+    tasks are told, all three are within tasks.
     """
 
     options: ClassVar = (
-        *TaskFocusedConsolidation.options,
+        *(option for option in TaskFocusedConsolidation.options if option.name != "weighting"),
         Option("distill_weight", float, 0.5, "weight of the distance to the network before the task", low=0, high=1e6),
         Option("distill_scaling", str, "root", SCALING, choices=("root", "none")),
         Option("temperature", float, 4.0, "at which the two networks are compared", low=0.01, high=1e3),
@@ -41,6 +42,7 @@ class DistilledConsolidation(TaskFocusedConsolidation):
     )
     # At threshold 0 the gap grows whatever is recalled; docs/beyond says why.
     defaults: ClassVar = {"policy": "class-balanced", "replay_epochs": "due", "mastery_threshold": 0.0, **RECIPE}
+    scenarios = ("class", "task")
     style = ("#B2182B", "-")
 
     def __init__(self, learner: "Learner") -> None:
@@ -74,22 +76,21 @@ class DistilledConsolidation(TaskFocusedConsolidation):
         return mix
 
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
+        from tfcsr.methods.distillation import divergence
+
         cross_entropy, logits = torch.nn.functional.cross_entropy, logits.float()
-        loss = cross_entropy(logits[: batch.new].masked_fill(~self.own, NEVER), batch.y[: batch.new])
+        reached = self.within(logits, batch.y)
+        loss = cross_entropy(reached[: batch.new].masked_fill(~self.own, NEVER), batch.y[: batch.new])
         if batch.replayed:
-            loss = loss + cross_entropy(logits[batch.new :].masked_fill(~self.rivals, NEVER), batch.y[batch.new :])
+            loss = loss + cross_entropy(reached[batch.new :].masked_fill(~self.rivals, NEVER), batch.y[batch.new :])
         if self.old is not None:
             with torch.no_grad():
                 before = self.learner.forward(self.old, batch.x).float()
             scale = (self.past.sum() / self.arriving.sum()).sqrt() if self.spec.distill_scaling == "root" else 1
-            loss = loss + self.spec.distill_weight * scale * self._distance(before, logits)
+            T = self.spec.temperature
+            distance = T * T * divergence(before, logits, self.past, T, self.learner.task_of)
+            loss = loss + self.spec.distill_weight * scale * distance
         return loss
-
-    def _distance(self, before: "Tensor", now: "Tensor") -> "Tensor":
-        F, T = torch.nn.functional, self.spec.temperature
-        said, says = (F.log_softmax((x / T).masked_fill(~self.past, NEVER), dim=1) for x in (before, now))
-        distance: Tensor = T * T * F.kl_div(says, said, reduction="batchmean", log_target=True)
-        return distance
 
     def end_task(self, task: "Task") -> None:
         super().end_task(task)

@@ -1,0 +1,45 @@
+"""What is lost of a network's answers: the divergence from what it said before a task to what it says now."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+# Far below any logit: no probability is left for it, and no infinity that a difference would turn into no number.
+NEVER = -1e4
+
+
+def divergence(
+    before: Tensor,
+    now: Tensor,
+    among: Tensor,
+    temperature: float,
+    task_of: Tensor | None = None,
+    now_among: Tensor | None = None,
+) -> Tensor:
+    """KL(before || now) of the answers to a batch, logits [N, classes], at a temperature: the mean over examples. Its
+    gradient is that of the cross-entropy to the answers before.
+
+    Answers are shares of the classes `among`; those now, of `now_among`, if given, of which the others had no share. By
+    the task of each class they are shares within each task, and the divergence is the mean over the tasks.
+    """
+    if task_of is not None:
+        return _within_tasks(before / temperature, now / temperature, among, task_of)
+    said = F.log_softmax((before / temperature).masked_fill(~among, NEVER), dim=1)
+    says = F.log_softmax((now / temperature).masked_fill(~(among if now_among is None else now_among), NEVER), dim=1)
+    return F.kl_div(says, said, reduction="batchmean", log_target=True)
+
+
+def _within_tasks(before: Tensor, now: Tensor, among: Tensor, task_of: Tensor) -> Tensor:
+    """All tasks at once, so that a step costs the same however many there are."""
+    together = ((task_of[:, None] == task_of) & among & among[:, None]).double()
+    said, says = (_log_shares(x, among, together) for x in (before, now))
+    tasks = (among / together.sum(dim=1).clamp(min=1)).sum()
+    return ((said.exp() * (said - says)).masked_fill(~among, 0.0).sum() / tasks / len(now)).to(now.dtype)
+
+
+def _log_shares(logits: Tensor, among: Tensor, together: Tensor) -> Tensor:
+    # In doubles: beside the highest of all logits, those of another task may all be tiny.
+    logits = logits.double().masked_fill(~among, NEVER)
+    logits = logits - logits.detach().max(dim=1, keepdim=True).values
+    total = logits.exp() @ together
+    return logits - torch.where(among, total, 1.0).clamp(min=1e-300).log()
