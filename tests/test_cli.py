@@ -107,8 +107,8 @@ def test_a_run_of_ten_tasks_shows_every_number(capsys, tmp_path_factory, monkeyp
     ("what", "names"),
     [
         ("methods", ["finetune", "joint", "er", "ewc", "si", "tfcsr", "tfcsr-spaced", "mgp"]),
-        ("benchmarks", ["split-digits", "split-mnist", "split-cifar100"]),
-        ("models", ["cnn", "resnet18"]),
+        ("benchmarks", ["split-digits", "split-mnist", "split-fashion-mnist", "split-cifar10", "split-cifar100"]),
+        ("models", ["cnn", "mlp", "resnet18"]),
         ("policies", ["reservoir"]),
         ("schedules", ["expanding", "fixed"]),
     ],
@@ -123,8 +123,8 @@ def test_lists(capsys, what, names):
 def test_data_commands(capsys, tmp_path):
     main(["data", "list", "--data-dir", str(tmp_path)])
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 3
-    assert "tfcsr data fetch cifar100" in lines[2]
+    assert len(lines) == 5
+    assert "tfcsr data fetch cifar100" in lines[4]
     main(["data", "check", "digits"])
     assert "ok" in capsys.readouterr().out
     main(["data", "fetch", "digits"])

@@ -28,7 +28,7 @@ FLOORS = [
     ["metrics"],
     ["training"],
     ["experiments"],
-    ["paper", "beyond"],
+    ["paper", "beyond", "scenarios"],
     ["testing"],
     ["reporting"],
     ["learner"],

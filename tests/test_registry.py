@@ -11,8 +11,14 @@ from tfcsr.recall.schedule import SCHEDULES
 
 def test_what_there_is():
     assert set(METHODS.names()) >= {"finetune", "joint", "er", "ewc", "si", "tfcsr", "tfcsr-spaced", "mgp"}
-    assert set(BENCHMARKS.names()) >= {"split-digits", "split-mnist", "split-cifar100"}
-    assert set(MODELS.names()) >= {"cnn", "resnet18", *TEST_MODELS}
+    assert set(BENCHMARKS.names()) >= {
+        "split-digits",
+        "split-mnist",
+        "split-fashion-mnist",
+        "split-cifar10",
+        "split-cifar100",
+    }
+    assert set(MODELS.names()) >= {"cnn", "mlp", "resnet18", *TEST_MODELS}
     assert POLICIES.names() == ["class-balanced", "gradient", "herding", "ipm", "reservoir"]
     assert SCHEDULES.names() == ["expanding", "fixed", "fsrs", "leitner", "sm2"]
 

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import tfcsr
 from tfcsr import plugins
+from tfcsr.data.sources import NAMES as DATASETS
 from tfcsr.errors import SpecError, TfcsrError, printable
 from tfcsr.methods.base import BUFFER, PROBE, REPLAY, SCHEDULE
 from tfcsr.options import Option
@@ -221,11 +222,14 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
         nargs="+",
         metavar="TARGET",
         help="of the paper: fig1-3, fig-a1, fig-b1, fig-b2, fig-c1, fig-d1, table1-3, table-a1; mnist, cifar, audit or"
-        " all. Of our own: beyond, or a section of it like beyond/accuracy",
+        " all. Of our own: beyond, or a section of it like beyond/accuracy. Beside outside code: scenarios, or one"
+        " of them like scenarios/task",
     )
     paper.add_argument("--seeds", default="5", metavar="N", help="how many seeds, or which: 3,4,5 (default: 5)")
     paper.add_argument(
-        "--out", metavar="DIR", help="where runs, figures and the page go (default: results/reproduce, results/beyond)"
+        "--out",
+        metavar="DIR",
+        help="where runs, figures and the page go (default: results/reproduce, or named after the study)",
     )
     paper.add_argument(
         "--data", metavar="BENCHMARK", help="run on this benchmark instead of the paper's; split-digits takes minutes"
@@ -258,7 +262,7 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
         sub = actions.add_parser(action, help=text)
         sub.set_defaults(command=command)
         if action != "list":
-            sub.add_argument("name", metavar="NAME", help="digits, mnist or cifar100")
+            sub.add_argument("name", metavar="NAME", help=", ".join(DATASETS))
         sub.add_argument("--data-dir", metavar="DIR", help=FIELDS["data_dir"].help)
 
     names = commands.add_parser("list", help=f"what there is: {', '.join(LISTS)}, or runs in a folder")
@@ -318,7 +322,7 @@ def _add_looking(commands: Any) -> list[Command]:
 
     live = commands.add_parser("watch", help="the same page live, for this machine's browsers, while runs go on")
     live.set_defaults(command=_watch)
-    live.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison")
+    live.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison; it may not be there yet")
     live.add_argument("--port", default="0", metavar="N", help="where to listen (default: 0, any that is free)")
     live.add_argument("--host", default="127.0.0.1", metavar="HOST", help="127.0.0.1 (the default) or localhost")
 
@@ -328,6 +332,8 @@ def _add_looking(commands: Any) -> list[Command]:
     which = "overview (the default), curves, final, matrix, timeline, retention or cost"
     picture.add_argument("--figure", default="overview", metavar="NAME", help=which)
     picture.add_argument("--benchmark", metavar="NAME", help="which, where DIR holds several")
+    picture.add_argument("--methods", nargs="+", metavar="A,B", help="which methods (default: all)")
+    picture.add_argument("--seeds", nargs="+", metavar="0,1", help="which seeds (default: all)")
     picture.add_argument("--format", metavar="FORMAT", help="png, svg or pdf (default: as --out ends, or png)")
     picture.add_argument("--out", metavar="FILE", help="where to write it (default: DIR/NAME.FORMAT)")
     return [page, live, picture]
@@ -553,7 +559,7 @@ def _reproduce(options: dict[str, Any]) -> None:
             console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     if options["dry_run"]:
-        say(plan_lines(study, benchmark, device, workers))
+        say(plan_lines(study, benchmark, device, workers, options["data_dir"]))
         return
     errors: dict[str, str] = {}
     # Some runs are known only when others are done: a control replays as much as what it is a control of.
@@ -571,7 +577,10 @@ def _reproduce(options: dict[str, Any]) -> None:
                 stop=stop,
             )
         missing = study.missing(benchmark)
-    say(STUDIES[kind].outcome_lines(study, STUDIES[kind].write_pages(study, out)))
+    pages = STUDIES[kind].write_pages(study, out)
+    for table in STUDIES[kind].tables(study):
+        console.print(table)
+    say(STUDIES[kind].outcome_lines(study, pages))
     say(printable(f"{name} failed: {error}") for name, error in errors.items())
     if errors:
         raise SystemExit(1)
@@ -604,6 +613,10 @@ def _plot(options: dict[str, Any]) -> None:
     from tfcsr.reporting.figures import plot
 
     chosen = {name: options[name] for name in ("benchmark", "format", "out")}
+    for name in ("methods", "seeds"):
+        if options[name] is not None:  # with commas, as elsewhere, or apart
+            words = [word for part in options[name] for word in part.split(",") if word]
+            chosen[name] = words if name == "methods" else [_number("seed", word) for word in words]
     print(printable(str(plot(options["folder"], options["figure"], **chosen))))
 
 
@@ -630,9 +643,10 @@ def _seeds(text: str) -> list[int]:
 def _data_list(options: dict[str, Any]) -> None:
     from tfcsr.data import sources
 
+    width = max(map(len, sources.NAMES)) + 2
     for name in sources.NAMES:
         where, text = sources.describe(name, options["data_dir"])
-        print(f"{name:10}{text}" + (f": {where}" if where else f": not here; run tfcsr data fetch {name}"))
+        print(f"{name:{width}}{text}" + (f": {where}" if where else f": not here; run tfcsr data fetch {name}"))
 
 
 def _data_fetch(options: dict[str, Any]) -> None:

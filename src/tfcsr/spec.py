@@ -1,8 +1,8 @@
-"""Everything that determines a run, in one frozen object: the Python API, the command line's flags and their help, the
-spec files and the documentation are all read off it.
+"""Everything that determines a run, in one frozen object. The Python API, the command line's flags and help, the spec
+files and the documentation are all made from it.
 
-The fields below are those every run has. Beside them stand the options that the chosen method, model, policy, schedule
-and benchmark declare in their own files.
+Every run has the fields below. The chosen method, model, policy, schedule and benchmark add options, which they declare
+in their own files.
 """
 
 import difflib
@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from tfcsr.buffer.policies import POLICIES
-from tfcsr.data.benchmarks import BENCHMARKS
+from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
+from tfcsr.data.benchmarks.base import SCENARIOS
 from tfcsr.errors import SpecError
 from tfcsr.methods import METHODS
 from tfcsr.models import MODELS
@@ -28,7 +29,10 @@ REGISTRIES: tuple[Registry[Any], ...] = (METHODS, BENCHMARKS, MODELS, POLICIES, 
 # Where its files lie, how often it is saved and what is kept of it do not decide a run's outcome.
 NOT_IDENTITY = ("checkpoint_every", "checkpoint_seconds", "data_dir", "keep_model", "out")
 # What only a run through a benchmark has; a learner's data comes as it comes.
-OF_BENCHMARKS = ("benchmark", "tasks", "class_order", "max_per_class", "new_task", "data_dir", "keep_model", "out")
+OF_BENCHMARKS = (
+    *("benchmark", "scenario", "tasks", "class_order", "repeat", "max_per_class", "pixels", "steps", "new_task"),
+    *("data_dir", "keep_model", "out"),
+)
 # The model of a learner that was given one made by hand.
 OWN = "own"
 
@@ -63,116 +67,140 @@ def _field(kind: type, default: Any, help: str, **more: Any) -> Any:
 
 
 class RunSpec:
-    """One run. Fields that are not given take the defaults of the benchmark, the method and the protocol at once, so a
-    spec always shows what is in force. A part's own options are attributes like the rest: `spec.buffer_capacity`.
+    """One run. Fields that are not given take the defaults of the benchmark, the method and the protocol at once. So a
+    spec always shows the values in force. Options of its parts are attributes too: `spec.buffer_capacity`.
     """
 
     benchmark: str = _field(str, "split-digits", "the sequence of tasks", choices=BENCHMARKS)
-    method: str = _field(str, "tfcsr", "what keeps the network from forgetting", choices=METHODS)
+    method: str = _field(str, "tfcsr", "the continual-learning method", choices=METHODS)
     protocol: str = _field(
         str,
         "default",
-        "`paper` does what the paper did where our default is saner; fields given by hand win",
+        "`paper` follows the paper where our defaults differ; fields given by hand win",
         choices=("default", "paper"),
     )
     model: str = _field(str, "cnn", "the network", choices=MODELS)
-    seed: int = _field(int, 0, "the seed from which every generator is derived", low=0, high=2**63 - 1)
+    seed: int = _field(int, 0, "the seed of all random generators", low=0, high=2**63 - 1)
+    scenario: str = _field(
+        str,
+        "class",
+        "what is asked at test time. `class`: which of all classes. `domain`: which label, the same labels in every task"
+        " (the label is the class's place within its task). `task`: which class of its task, with the task given",
+        choices=SCENARIOS,
+    )
     tasks: int = _field(
-        int, None, "how many tasks the classes are cut into; the last may be smaller (default: the benchmark's)", low=1
+        int, None, "number of tasks the classes are split into; the last may be smaller (default: the benchmark's)", low=1
     )
     class_order: int | tuple[int, ...] = _field(
         tuple,
         42,
-        "in which order the classes arrive: the seed of a shuffle, or all classes as a list 3,1,2; 42 is the paper's",
+        "the order of the classes: the seed of a shuffle, or a list of all classes like 3,1,2; the paper has 42",
         read=_class_order,
     )
+    repeat: float = _field(
+        float,
+        0.0,
+        "from task 2 on: share of a task's training examples that are drawn from classes seen before",
+        low=0,
+        high=0.95,
+    )
     max_per_class: int = _field(
-        int, 0, "train on at most that many examples of each class, for a quick try; 0: on all of them", low=0
+        int, 0, "at most so many training examples of each class, for a quick try; 0: all", low=0
     )
     held_out: float = _field(
         float,
         0.0,
-        "share of each class's training data set aside, to choose settings on instead of the test set",
+        "share of each class's training data held out, to choose settings on instead of the test set",
         low=0,
         high=0.5,
         paper=0.0,
     )
+    pixels: str = _field(
+        str,
+        "standard",
+        "pixels at the network's input: `standard`, by the dataset's mean and standard deviation; or `unit`, from 0 to 1",
+        choices=("standard", "unit"),
+    )
     epochs: int = _field(int, 10, "passes over each task's training data", low=1, high=10**6)
+    steps: int = _field(
+        int, 0, "optimizer steps on each task, instead of epochs; 0: use epochs", low=0
+    )
     batch_size: int = _field(
         int, 64, "examples in a batch; in a mixed batch half of them are replayed", low=2, high=10**6
     )
     optimizer: str = _field(
-        str, "adam", "what takes the steps; its state is never reset between tasks", choices=("adam", "adamw", "sgd")
+        str, "adam", "the optimizer; its state is never reset between tasks", choices=("adam", "adamw", "sgd")
     )
-    lr: float = _field(float, 1e-3, "the optimizer's learning rate; with a schedule, the highest", low=1e-12, high=1e3)
+    lr: float = _field(float, 1e-3, "the learning rate; with a learning-rate schedule, its peak", low=1e-12, high=1e3)
     weight_decay: float = _field(
-        float, 0.0, "pulls the weights towards 0: within the gradient, or apart from it with adamw", low=0, high=1e3
+        float, 0.0, "weight decay: L2 in the gradient, or decoupled with adamw", low=0, high=1e3
     )
-    momentum: float = _field(float, 0.9, "of sgd; the others have moments of their own", low=0, high=0.9999)
+    momentum: float = _field(float, 0.9, "momentum of sgd; the other optimizers do not use it", low=0, high=0.9999)
     lr_schedule: str = _field(
         str,
         "constant",
-        "the learning rate within each task: `constant`, or `cosine`, falling to 0 by the task's last step",
+        "learning-rate schedule within each task: `constant`, or `cosine`, which falls to 0 by the last step",
         choices=("constant", "cosine"),
     )
     warmup_epochs: float = _field(
-        float, 0.0, "epochs at the beginning of each task over which the learning rate rises from 0", low=0, high=1e6
+        float, 0.0, "warm-up epochs at the start of each task, in which the learning rate rises from 0", low=0, high=1e6
     )
     new_task: str = _field(
         str,
         "current",
-        "whose examples are the new ones of a batch: the `current` task's, or in every task the `last` one's, the"
-        " left-over loader that made the paper's ER on Split MNIST",
+        "the task that a batch's new examples come from: the `current` one, or in every task the `last` one (the"
+        " left-over loader that made the paper's ER on Split MNIST)",
         choices=("current", "last"),
     )
     augment: str = _field(
         str,
         "none",
-        "`crop-flip`: training images are shifted by up to an eighth of their size and mirrored, at random; `strong`:"
-        " also their colours are changed, and a small square is cut out",
+        "data augmentation. `crop-flip`: random shifts by up to an eighth of the size, and random mirroring. `strong`:"
+        " also random colours, and a small square cut out",
         choices=("none", "crop-flip", "strong"),
     )
     device: str = _field(str, "auto", "`cpu`, `cuda`, `cuda:1`, or `auto`: the GPU where there is one", read=_device)
     precision: str = _field(
         str,
         "auto",
-        "of forward and backward passes; weights stay fp32. `auto`: bf16 on a GPU, fp32 on a CPU; `tf32` needs a GPU",
+        "precision of forward and backward passes; weights stay fp32. `auto`: bf16 on a GPU, fp32 on a CPU"
+        "; `tf32` needs a GPU",
         choices=("auto", "fp32", "tf32", "bf16"),
     )
     deterministic: bool = _field(
-        bool, False, "on a GPU: the same bits every time, alone or beside other runs, for some speed; a CPU always does"
+        bool, False, "on a GPU: the same bits every time, alone or beside other runs, at some cost in speed; a CPU always has them"
     )
     threads: int = _field(
         int,
         0,
-        "CPU threads of the run, a part of the spec because they decide the last bits; 0: all cores, in a comparison 1",
+        "CPU threads; part of the spec because they decide the last bits. 0: all cores, or 1 in a comparison",
         low=0,
         high=1024,
     )
     checkpoint_every: int = _field(
         int,
         0,
-        "epochs between two checkpoints, from which a run can resume; 0: one, or as many more as it takes for"
-        " checkpoints to cost no more than 2 % of the time",
+        "checkpoint interval in epochs; a run can resume from a checkpoint. 0: every epoch, or less often, so that"
+        " checkpoints take no more than 2 % of the time",
         low=0,
         high=10**6,
     )
     checkpoint_seconds: float = _field(
         float,
         0.0,
-        "instead: a checkpoint after the first epoch that ends so many seconds after the last",
+        "checkpoint interval in seconds, instead: a checkpoint follows the first epoch that ends so long after the last",
         low=0,
         high=1e9,
     )
     keep_model: bool = _field(
-        bool, True, "keep the network that was trained, as model.safetensors, for `tfcsr predict`"
+        bool, True, "keep the trained network as model.safetensors, for `tfcsr predict`"
     )
-    data_dir: str | None = _field(str, None, "where the data lies (default: $TFCSR_DATA, then the user's cache)")
-    out: str | None = _field(str, None, "the folder the run writes into")
+    data_dir: str | None = _field(str, None, "the data folder (default: $TFCSR_DATA, then the user's cache)")
+    out: str | None = _field(str, None, "the folder of the run's files")
 
     @classmethod
     def fields(cls) -> "Mapping[str, Option]":
-        """Those that every spec of this kind has."""
+        """The fields that every spec of this kind has."""
         return FIELDS
 
     def __init__(self, **given: Any) -> None:
@@ -191,8 +219,10 @@ class RunSpec:
         vars(self).update(values, _options=parts.options, _given=frozenset(given))
 
     def _check_together(self) -> None:
-        classes = BENCHMARKS.get(self.benchmark).classes
-        if self.tasks > classes:
+        benchmark = BENCHMARKS.get(self.benchmark)
+        classes = benchmark.classes
+        self._check_scenario(benchmark)
+        if benchmark.change is None and self.tasks > classes:
             raise SpecError(
                 f"tasks {self.tasks} is more than the {classes} classes of {self.benchmark}: use 1..{classes}"
             )
@@ -202,6 +232,27 @@ class RunSpec:
                 f" list 0..{classes - 1} in any order, or give a seed"
             )
         self._check_training()
+
+    def _check_scenario(self, benchmark: Benchmark) -> None:
+        scenario, method = self.scenario, METHODS.get(self.method)
+        if scenario not in benchmark.scenarios:
+            raise SpecError(
+                f"scenario {scenario} is not one of {self.benchmark}, whose tasks all have the same classes: use"
+                f" {' or '.join(benchmark.scenarios)}"
+            )
+        if scenario not in method.scenarios:
+            raise SpecError(
+                f"{self.method} has no meaning in scenario {scenario}: use it with {' or '.join(method.scenarios)}"
+            )
+        if scenario == "domain" and benchmark.change is None:
+            each, rest = divmod(benchmark.classes, self.tasks)
+            if rest or each < 2:
+                raise SpecError(
+                    f"tasks {self.tasks} does not cut the {benchmark.classes} classes of {self.benchmark} into tasks of"
+                    " the same labels, two or more: scenario domain needs that"
+                )
+        if self.repeat and (scenario != "class" or benchmark.change is not None):
+            raise SpecError(f"repeat {self.repeat:g} is for scenario class, where classes arrive once: use 0")
 
     def _check_training(self) -> None:
         if self.precision == "tf32" and self.device == "cpu":
@@ -240,7 +291,7 @@ class RunSpec:
         return {name: vars(self)[name] for name in self._options}
 
     def get(self, name: str, otherwise: Any = None) -> Any:
-        """The value of an option that this run may not have."""
+        """The value of an option; `otherwise` if this run does not have it."""
         return vars(self)[name] if name in self._options else otherwise
 
     def options(self) -> dict[str, Option]:
@@ -248,7 +299,7 @@ class RunSpec:
         return dict(self._options)
 
     def options_of(self, registry: Registry[Any], name: str) -> dict[str, Any]:
-        """The values of an entry's own options: the keyword arguments it is called with."""
+        """The values of an entry's own options, as keyword arguments."""
         return {option.name: vars(self)[option.name] for option in registry.options(name)}
 
     def governed(self) -> list[str]:
@@ -256,8 +307,8 @@ class RunSpec:
         return [name for name, option in self._options.items() if option.paper is not UNSET]
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with other values. What was given stays as it was given; the rest takes the defaults that go with the
-        new values, of another method or protocol, say. Options that the new parts do not have are left out.
+        """A copy with other values. Fields that were given by hand keep their values. The others take the defaults that
+        go with the new values, for example of another method. Options that the new parts do not have are dropped.
         """
         kept = {name: vars(self)[name] for name in self._given if name not in changes}
         parts = Parts(kept | {name: value for name, value in changes.items() if value is not None}, self.fields())
@@ -269,7 +320,7 @@ class RunSpec:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """From what a person gave; a name that is unknown is an error."""
+        """A spec from a dict. An unknown name is an error."""
         return cls(**values)
 
     @classmethod
@@ -287,7 +338,7 @@ class RunSpec:
         return spec
 
     def given(self) -> dict[str, Any]:
-        """The fields somebody has to give to get this run: those that differ from what they would be without."""
+        """The fields to give to get this run: those that differ from their defaults."""
         chosen = {name: vars(self)[name] for name in self._chosen()}
         if self.protocol != FIELDS["protocol"].default:
             chosen["protocol"] = self.protocol
@@ -318,7 +369,7 @@ class RunSpec:
         return spec
 
     def flags(self) -> list[str]:
-        """The same for the command line: `tfcsr run` with these is this very run."""
+        """The same as command-line flags: `tfcsr run` with these is this very run."""
         flags = []
         for name, value in self.given().items():
             flags.append(f"--{name.replace('_', '-')}")
@@ -330,20 +381,20 @@ class RunSpec:
         return flags
 
     def identity(self) -> dict[str, Any]:
-        """What decides the outcome, without what is as it always was: an option that comes new changes nobody's."""
-        values = self.to_dict()
+        """The values that decide the outcome and differ from their first default. So a new option changes no old key."""
+        differ = {name for name, value in self.values().items() if value != self._options[name].first}
         return {
             name: value
-            for name, value in values.items()
-            if name not in NOT_IDENTITY and (name in ("benchmark", "method") or value != self._options[name].first)
+            for name, value in self.to_dict().items()
+            if name not in NOT_IDENTITY and (name in ("benchmark", "method") or name in differ)
         }
 
     def key(self) -> str:
-        """A short name for everything that decides the outcome."""
+        """A short hash of everything that decides the outcome."""
         return hashlib.sha256(json.dumps(self.identity(), sort_keys=True).encode()).hexdigest()[:10]
 
     def name(self) -> str:
-        """What its folder in a comparison is called: method, seed and key."""
+        """The name of its folder in a comparison: method, seed and key."""
         return f"{self.method}-seed{self.seed}-{self.key()}"
 
 
@@ -362,7 +413,7 @@ for _name in FIELDS:
 
 
 class LearnerSpec(RunSpec):
-    """What a learner is and how it learns: the fields of a run without those that only a benchmark gives a meaning."""
+    """What a learner is and how it learns: the fields of a run, without those that need a benchmark."""
 
     @classmethod
     def fields(cls) -> Mapping[str, Option]:
@@ -381,7 +432,7 @@ _LEARNER_FIELDS["model"] = with_changes(FIELDS["model"], read=_model)
 
 
 class Parts:
-    """The options that apply to what was given, and the defaults they have there."""
+    """The options that apply to the given fields, with their defaults."""
 
     def __init__(self, given: Mapping[str, Any], fields: Mapping[str, Option] | None = None) -> None:
         fields = FIELDS if fields is None else fields

@@ -17,7 +17,7 @@ from tfcsr.training.optimizers import make_optimizer, rates, set_rate
 
 def of_task(epochs: int, steps: int, **fields: object) -> list[float]:
     spec = make_spec(method="finetune", epochs=epochs, **fields)
-    return [rate for epoch in range(1, epochs + 1) for rate in rates(spec, epoch, epochs, steps).tolist()]
+    return [rate for epoch in range(1, epochs + 1) for rate in rates(spec, epoch - 1, epochs, steps, steps).tolist()]
 
 
 def test_constant_after_a_warm_up_by_hand():
@@ -54,7 +54,7 @@ def test_a_warm_up_longer_than_the_task_reaches_the_rate_in_its_last_step():
 
 
 def test_a_constant_rate_is_no_list_of_rates():
-    assert rates(make_spec(method="finetune"), 1, 4, 5) is None
+    assert rates(make_spec(method="finetune"), 0, 4, 5, 5) is None
 
 
 @given(
@@ -235,7 +235,7 @@ def test_a_recorded_step_reads_its_rate_from_the_rows():
     training.run()
     (program,) = [program for shape, program in training.steps.programs.items() if shape == (24, 0)]
     # The last epoch of four has four steps, three of them of 24.
-    assert program.rows.rates.tolist() == pytest.approx(rates(training.spec, 4, 4, 4).tolist()[:3])
+    assert program.rows.rates.tolist() == pytest.approx(rates(training.spec, 3, 4, 4, 4).tolist()[:3])
 
 
 class Stopped(Exception):

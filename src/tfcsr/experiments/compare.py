@@ -1,4 +1,4 @@
-"""A grid of methods and seeds, run on all cores, and what it says."""
+"""A grid of methods and seeds, run on all cores, and its summary."""
 
 import functools
 import itertools
@@ -15,7 +15,7 @@ from tfcsr.experiments.folder import RunFolder, RunFolders
 from tfcsr.experiments.machine import cores, on_this_machine, settings, switches
 from tfcsr.experiments.origin import Origins, parts
 from tfcsr.experiments.plan import announced
-from tfcsr.experiments.pool import News, run_in_processes
+from tfcsr.experiments.pool import Update, run_in_processes
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import advance
 from tfcsr.experiments.statistics import Estimate, estimate, optional_estimate, paired_difference
@@ -27,15 +27,15 @@ from tfcsr.methods import METHODS, preferred_baseline
 from tfcsr.plugins import source_of
 from tfcsr.spec import Parts, RunSpec, known_options, unknown_field
 
-# Called with a run's spec and what happened to it: an event of the run, its result, or the error that ended it.
-Watcher = Callable[[RunSpec, News], None]
+# A callback: it gets a run's spec, and an event of the run, its result, or the error that ended it.
+Watcher = Callable[[RunSpec, Update], None]
 
 SECONDS_BETWEEN_TRIES = 1.0
 
 
 @dataclass(frozen=True)
 class MethodSummary:
-    """One method over its seeds. Collapsed runs are in the means, and counted."""
+    """One method over its seeds. The means include collapsed runs, which are also counted."""
 
     method: str
     n: int
@@ -59,11 +59,11 @@ class Comparison:
     results: list[Result] = field(repr=False)
     errors: dict[str, str]
     file: str | None = None
-    """What it is called in the folder of its runs."""
+    """Its file name in the folder of its runs."""
 
     @property
     def class_orders(self) -> int:
-        """How many orders of the classes there are among its runs."""
+        """The number of class orders among its runs."""
         return len({str(result.spec["class_order"]) for result in self.results})
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,11 +92,11 @@ def compare(
     workers: int = 0,
     equal_steps: bool = False,
     class_orders: int = 1,
-    watcher: Watcher = lambda spec, news: None,
+    watcher: Watcher = lambda spec, update: None,
     stop: Stop | None = None,
     **spec_fields: Any,
 ) -> Comparison:
-    """`tfcsr.compare`, which says what the arguments are, without its progress bar."""
+    """As `tfcsr.compare`, which documents the arguments, but without its progress bar."""
     names, numbers = names_of(methods, equal_steps=equal_steps), seed_numbers(seeds)
     if not names or len(set(names)) < len(names):
         raise SpecError(f"methods {names} must be at least one, each once")
@@ -124,15 +124,15 @@ def compare(
     if folder is not None:
         places = RunFolders(folder)
         specs = [spec.replace(out=str(places.place(spec, o))) for spec, o in zip(specs, now, strict=True)]
-    news = execute(specs, workers, watcher, stop, origins)
+    outcomes = execute(specs, workers, watcher, stop, origins)
     # A run that was found lies where it was found, whatever its folder was called when it ran.
     results = [
-        replace(e, spec=e.spec | {"out": s.out}) for s, e in zip(specs, news, strict=True) if isinstance(e, Result)
+        replace(e, spec=e.spec | {"out": s.out}) for s, e in zip(specs, outcomes, strict=True) if isinstance(e, Result)
     ]
     names_there = [spec.name() if spec.out is None else Path(spec.out).name for spec in specs]
-    errors = {name: str(e) for name, e in zip(names_there, news, strict=True) if isinstance(e, TfcsrError)}
+    errors = {name: str(e) for name, e in zip(names_there, outcomes, strict=True) if isinstance(e, TfcsrError)}
     if not results:
-        raise next(entry for entry in news if isinstance(entry, TfcsrError))
+        raise next(entry for entry in outcomes if isinstance(entry, TfcsrError))
     comparison = summarise(benchmark, baseline, results, errors)
     if folder is not None:
         asked = sorted(spec.name() for spec in specs)
@@ -143,7 +143,7 @@ def compare(
 
 
 def names_of(methods: str | Sequence[str], *, equal_steps: bool = False) -> list[str]:
-    """The methods that are meant; of all, with equal steps, those whose steps can be equal."""
+    """The names of the methods. `all` with equal steps leaves out methods whose steps cannot be made equal."""
     if methods == "all":
         gated = [name for name in METHODS.names() if any(o.name == "max_epochs" for o in METHODS.options(name))]
         return [name for name in METHODS.names() if not (equal_steps and name in gated)]
@@ -162,7 +162,7 @@ def _with_equal_steps(spec: RunSpec) -> RunSpec:
 
 
 def _class_orders(spec: RunSpec, count: int) -> list[Any]:
-    """So many orders of the classes: the spec's own, and the seeds that follow it."""
+    """`count` class orders: the spec's own, and the seeds that follow it."""
     if count < 1:
         raise SpecError(f"class_orders {count} is below 1: give how many orders of the classes the seeds share")
     if count > 1 and not isinstance(spec.class_order, int):
@@ -172,7 +172,7 @@ def _class_orders(spec: RunSpec, count: int) -> list[Any]:
 
 
 def _place(folder: Path, asked: list[str]) -> Path:
-    """Where a comparison of these runs is written: what one of others has left in the folder stays."""
+    """The file for a comparison of these runs. It never replaces a comparison of other runs."""
     for number in itertools.count(1):
         path = folder / ("comparison.json" if number == 1 else f"comparison-{number}.json")
         try:
@@ -186,7 +186,7 @@ def _place(folder: Path, asked: list[str]) -> Path:
 
 
 def specs_of(methods: Sequence[str], fields: Mapping[str, Any]) -> list[RunSpec]:
-    """A spec per method. A field that only some of the methods have is theirs; one that none has is an error."""
+    """A spec per method. A field goes to the methods that have it; a field that no method has is an error."""
     given = [{**fields, "method": method} for method in methods]
     have = [Parts({k: v for k, v in values.items() if v is not None}).options for values in given]
     for name in fields:
@@ -196,7 +196,7 @@ def specs_of(methods: Sequence[str], fields: Mapping[str, Any]) -> list[RunSpec]
 
 
 def summarise(benchmark: str, baseline: str, results: list[Result], errors: dict[str, str]) -> Comparison:
-    """The methods, best first."""
+    """Summarise the results by method, best first."""
     by_method: dict[str, dict[int, Result]] = {}
     for result in results:
         by_method.setdefault(result.spec["method"], {})[result.spec["seed"]] = result
@@ -232,34 +232,34 @@ def require_workers(workers: int) -> None:
 def execute(
     specs: list[RunSpec],
     workers: int = 0,
-    watcher: Watcher = lambda spec, news: None,
+    watcher: Watcher = lambda spec, update: None,
     stop: Stop | None = None,
     origins: Origins | None = None,
 ) -> list[Result | TfcsrError]:
-    """What became of each spec, in order. Complete ones are read; the others are announced in their folder, then run,
+    """The outcome of each spec, in order. Complete runs are read; the others are announced in their folder, then run,
     several at once.
     """
     require_workers(workers)
     stop, origins = stop or Stop(), origins or Origins()
     outcome: dict[RunSpec, Result | TfcsrError] = {}
 
-    def tell(spec: RunSpec, news: News) -> None:
-        if isinstance(news, BusyError):
+    def callback(spec: RunSpec, update: Update) -> None:
+        if isinstance(update, BusyError):
             return
-        if not isinstance(news, dict):
-            outcome[spec] = news
-        watcher(spec, news)
+        if not isinstance(update, dict):
+            outcome[spec] = update
+        watcher(spec, update)
 
     for spec in specs:
         if spec.out is not None and (complete := RunFolder(spec.out).completed(spec, origins[spec])) is not None:
-            tell(spec, complete)
+            callback(spec, complete)
     todo = [spec for spec in specs if spec not in outcome]
     plugins = needed_plugins(spec for group in _alike(todo) if _in_processes(group, workers) for spec in group)
     at_once = max((_at_once(group, workers, plugins) for group in _alike(todo)), default=0)
     with announced(specs if todo else [], at_once):
         while todo:
             for group in _alike(todo):
-                _execute_once(group, _at_once(group, workers, plugins), plugins, tell, stop)
+                _execute_once(group, _at_once(group, workers, plugins), plugins, callback, stop)
             # What another process has in hand is complete when that is done with it, or can be resumed if it died.
             before, todo = todo, [spec for spec in todo if spec not in outcome]
             if len(todo) == len(before):
@@ -268,7 +268,7 @@ def execute(
 
 
 def _alike(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
-    """torch's switches are a process's, not a run's: only what needs the same ones goes on side by side."""
+    """Groups of specs that can run side by side: torch's switches belong to a process, so they must be the same."""
     groups: dict[Any, list[RunSpec]] = {}
     for spec in specs:
         groups.setdefault(switches(spec), []).append(spec)
@@ -276,7 +276,7 @@ def _alike(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
 
 
 def _at_once(specs: list[RunSpec], workers: int, plugins: list[str] | None) -> int:
-    """How many of these go on side by side; 0 where the memory of a GPU decides."""
+    """How many of these run at once; 0 where GPU memory decides."""
     if specs[0].device != "cpu":
         return workers
     # Without processes of their own they would only take each other's time.
@@ -287,16 +287,16 @@ def _in_processes(specs: list[RunSpec], workers: int) -> bool:
     return bool(specs[0].device == "cpu" and _at_once(specs, workers, []) > 1)
 
 
-def _execute_once(specs: list[RunSpec], at_once: int, plugins: list[str] | None, tell: Watcher, stop: Stop) -> None:
+def _execute_once(specs: list[RunSpec], at_once: int, plugins: list[str] | None, callback: Watcher, stop: Stop) -> None:
     """On a GPU side by side in this process; on a CPU in processes of their own, or here where those would not do."""
     if plugins is not None and _in_processes(specs, at_once):
-        run_in_processes(specs, at_once, lambda i, news: tell(specs[i], news), stop, plugins)
+        run_in_processes(specs, at_once, lambda i, update: callback(specs[i], update), stop, plugins)
         return
     with settings(specs[0]):
         run_together(
             specs,
-            lambda i: advance(specs[i], [functools.partial(tell, specs[i])], stop),
-            lambda i, news: tell(specs[i], news),
+            lambda i: advance(specs[i], [functools.partial(callback, specs[i])], stop),
+            lambda i, update: callback(specs[i], update),
             at_once=at_once,
         )
 

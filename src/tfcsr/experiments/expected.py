@@ -165,12 +165,12 @@ def _tried(specs: Sequence[RunSpec], like: Sequence[RunSpec], at_once: int) -> T
     began = time.monotonic()
     seen: dict[RunSpec, Progress] = {}
 
-    def watch(spec: RunSpec, news: Any) -> None:
+    def watch(spec: RunSpec, update: Any) -> None:
         now = time.monotonic()
-        if isinstance(news, Result):
-            seen.setdefault(spec, Progress(now)).finished(news)
-        elif isinstance(news, dict):
-            seen.setdefault(spec, Progress(now)).add(now, news)
+        if isinstance(update, Result):
+            seen.setdefault(spec, Progress(now)).finished(update)
+        elif isinstance(update, dict):
+            seen.setdefault(spec, Progress(now)).add(now, update)
         started = [one.started for one in seen.values() if one.steps]
         if started and now - min(started) > TRIAL_SECONDS:
             raise _Enough

@@ -19,7 +19,7 @@ from tfcsr.spec import RunSpec
 from tfcsr.training.events import Event
 
 SECONDS_BETWEEN_LOOKS = 0.05
-News = Event | Result | TfcsrError
+Update = Event | Result | TfcsrError
 
 
 class Worker:
@@ -70,12 +70,12 @@ class Worker:
 def run_in_processes(
     specs: list[RunSpec],
     workers: int,
-    tell: Callable[[int, News], None],
+    callback: Callable[[int, Update], None],
     stop: Stop,
     plugins: Sequence[str] = (),
 ) -> None:
-    """Runs all specs, so many at once, and tells by index what happens, one thing at a time. Whoever is told may raise:
-    then all ends here.
+    """Runs all specs, `workers` at once. `callback` gets a spec's index and each update, one call at a time. If it
+    raises, all runs end.
     """
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     for i in range(len(specs)):
@@ -85,9 +85,9 @@ def run_in_processes(
     raised: list[BaseException] = []
     ended = threading.Event()
 
-    def tell_in_turn(i: int, news: News) -> None:
+    def call_back_in_turn(i: int, update: Update) -> None:
         with lock:
-            tell(i, news)
+            callback(i, update)
 
     def work() -> None:
         try:
@@ -105,10 +105,10 @@ def run_in_processes(
                     open_workers.add(worker)
                     if ended.is_set():  # while this one was starting: nobody else will end it
                         worker.process.kill()
-                outcome = worker.run(specs[i], functools.partial(tell_in_turn, i))
+                outcome = worker.run(specs[i], functools.partial(call_back_in_turn, i))
                 # One that was asked to stop before it could listen has failed, but not by itself.
                 if isinstance(outcome, Result) or stop.number is None:
-                    tell_in_turn(i, outcome)
+                    call_back_in_turn(i, outcome)
 
     threads = [threading.Thread(target=work, daemon=True) for _ in range(workers)]
     try:

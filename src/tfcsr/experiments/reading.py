@@ -57,9 +57,9 @@ class History:
     def add(self, line: bytes) -> None:
         try:
             event = json.loads(line)
-            tell = self._TOLD.get(event["event"])
-            if tell is not None:
-                tell(self, event)
+            handler = self._HANDLERS.get(event["event"])
+            if handler is not None:
+                handler(self, event)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             self.unread += 1
 
@@ -109,7 +109,7 @@ class History:
         loss = printable(str(event["loss"]))[:20]
         self.failed = f"the loss became {loss} at step {step} (task {task}, epoch {epoch})"
 
-    _TOLD = {  # noqa: RUF012 - a constant
+    _HANDLERS = {  # noqa: RUF012 - a constant
         "run_started": _started,
         "task_started": _task_started,
         "epoch_finished": _epoch_finished,

@@ -5,6 +5,7 @@ import functools
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Self
 
 import tfcsr
@@ -43,12 +44,14 @@ class Record:
     recall_asked: list[list[int]] = field(default_factory=list)
     recall_right: list[list[int]] = field(default_factory=list)
     class_accuracy: list[list[float]] = field(default_factory=list)
+    task_accuracy: list[float] = field(default_factory=list)  # of each task in the end
 
     @classmethod
     def of(cls, result: Result, *, per_class: bool = False) -> Self:
         """`per_class`: with what there is of each class, after each task."""
-        kept = {f.name: getattr(result, f.name) for f in dataclasses.fields(cls)}
-        record = cls(**kept | {"probes": [[p["task"], p["epoch"], p["recall"]] for p in result.probes]})
+        kept = {f.name: getattr(result, f.name) for f in dataclasses.fields(cls) if hasattr(result, f.name)}
+        probes = [[p["task"], p["epoch"], p["recall"]] for p in result.probes]
+        record = cls(**kept | {"probes": probes, "task_accuracy": result.accuracy_matrix[-1]})
         return record if per_class else record.without_classes()
 
     @classmethod
@@ -74,8 +77,8 @@ class Record:
         counts = (self.replay_batches, self.optimizer_steps - 1, self.seconds, *(e - 1 for e in self.epochs_per_task))
         if min(counts) < 0 or max(self.epochs_per_task) > MOST_EPOCHS or (self.replayed or 0) < 0:
             return "a count in it cannot be"
-        if not all(0 <= x <= 100 for row in self.class_accuracy for x in row):
-            return "an accuracy of a class is no percentage"
+        if not all(0 <= x <= 100 for row in (*self.class_accuracy, self.task_accuracy) for x in row):
+            return "an accuracy of a class or task is no percentage"
         answers = [list(zip(*rows, strict=False)) for rows in zip(self.recall_asked, self.recall_right, strict=False)]
         if not all(0 <= right <= asked for row in answers for asked, right in row):
             return "more was recalled of a class than asked"
@@ -84,8 +87,8 @@ class Record:
         return ""
 
     def without_classes(self) -> Self:
-        """Where nobody wants to know."""
-        return dataclasses.replace(self, recall_asked=[], recall_right=[], class_accuracy=[])
+        """Nor tasks. Where nobody wants to know."""
+        return dataclasses.replace(self, recall_asked=[], recall_right=[], class_accuracy=[], task_accuracy=[])
 
     @functools.cached_property
     def run_spec(self) -> RunSpec:
@@ -94,6 +97,11 @@ class Record:
     @property
     def final_accuracy(self) -> float:
         return self.accuracy_after_task[-1]
+
+    @property
+    def mean_accuracy(self) -> float:
+        """The plain mean over tasks, where that was kept."""
+        return fmean(self.task_accuracy) if self.task_accuracy else self.final_accuracy
 
     @property
     def memory_checks(self) -> int:
@@ -152,7 +160,7 @@ class Records:
             values["spec"] = {name: value for name, value in record.spec.items() if name not in ("data_dir", "out")}
             values["environment"] = number(record.environment)
             # What a record need not have and does not have is not said.
-            for name in ("replayed", "recall_asked", "recall_right", "class_accuracy"):
+            for name in ("replayed", "recall_asked", "recall_right", "class_accuracy", "task_accuracy"):
                 if values[name] in (None, []):
                     del values[name]
             lines.append(json.dumps(values, allow_nan=False, separators=(",", ":")))

@@ -109,7 +109,7 @@ def run_missing(
     device: str = "auto",
     data_dir: str | None = None,
     command: str = "",
-    watcher: Watcher = lambda spec, news: None,
+    watcher: Watcher = lambda spec, update: None,
     stop: Stop | None = None,
 ) -> dict[str, str]:
     """Run what the study's targets need and is not yet known, of one benchmark or of all, and keep the records in
@@ -132,16 +132,16 @@ def run_missing(
     session: dict[str, Any] = {"command": command, "date": datetime.now(UTC).date().isoformat(), "runs": 0}
     started = time.monotonic()
 
-    def tell(spec: RunSpec, news: Any) -> None:
-        if isinstance(news, Result):
+    def callback(spec: RunSpec, update: Any) -> None:
+        if isinstance(update, Result):
             if session["runs"] == 0:
                 study.records.sessions.append(session)
-            study.add(study.kept(Record.of(news, per_class=True)))
+            study.add(study.kept(Record.of(update, per_class=True)))
             session["runs"] += 1
-            session.update({"seconds": round(time.monotonic() - started, 1), "machine": news.environment})
+            session.update({"seconds": round(time.monotonic() - started, 1), "machine": update.environment})
             # At once, and not at the end: a session may end in any way.
             study.records.write(out / "results.json")
-        watcher(spec, news)
+        watcher(spec, update)
 
-    outcome = execute(specs, workers, tell, stop, origins)
+    outcome = execute(specs, workers, callback, stop, origins)
     return {spec.name(): str(e) for spec, e in zip(specs, outcome, strict=True) if isinstance(e, TfcsrError)}

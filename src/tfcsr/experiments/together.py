@@ -51,16 +51,16 @@ def finish(spec: RunSpec, turns: Turns) -> Result:
 def run_together(
     specs: list[RunSpec],
     begin: Callable[[int], Turns],
-    tell: Callable[[int, Any], None],
+    callback: Callable[[int, Any], None],
     at_once: int = 0,
 ) -> None:
-    """Runs all specs, so many at once as are asked for or as fit the free memory, and tells by index how each ended.
+    """Runs all specs, `at_once` at a time, or as many as fit the free memory. `callback` gets each index and outcome.
 
-    A run that finds no memory is begun anew with fewer beside it.
+    A run that runs out of memory starts again with fewer beside it.
     """
     lanes: list[Lane] = []
     try:
-        _drive(lanes, specs, begin, tell, at_once)
+        _drive(lanes, specs, begin, callback, at_once)
     finally:
         if lanes and lanes[0].stream is not None:
             torch.cuda.synchronize()  # what is recorded must not be taken apart while it is being replayed
@@ -72,7 +72,7 @@ def _drive(
     lanes: list[Lane],
     specs: list[RunSpec],
     begin: Callable[[int], Turns],
-    tell: Callable[[int, Any], None],
+    callback: Callable[[int, Any], None],
     at_once: int,
 ) -> None:
     most = at_once or MOST_AT_ONCE
@@ -87,21 +87,21 @@ def _drive(
                     next(lane.turns)
             except StopIteration as stop:
                 lanes.remove(lane)
-                tell(lane.index, stop.value)
+                callback(lane.index, stop.value)
             except OutOfMemoryError as error:
                 lanes.remove(lane)
                 if not lanes:
-                    tell(lane.index, error)
+                    callback(lane.index, error)
                     continue
                 most = len(lanes)
                 todo.appendleft(lane.index)
-                tell(lane.index, {"event": "out_of_memory", "at_once": most})
+                callback(lane.index, {"event": "out_of_memory", "at_once": most})
                 del lane
                 gc.collect()
                 torch.cuda.empty_cache()
             except TfcsrError as error:
                 lanes.remove(lane)
-                tell(lane.index, error)
+                callback(lane.index, error)
 
 
 def _fits(spec: RunSpec, running: int) -> bool:

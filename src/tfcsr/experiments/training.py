@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.data.dataset import Dataset
 from tfcsr.data.tasks import Examples, Task, TaskSequence
 from tfcsr.data.views import Views
@@ -23,16 +24,27 @@ class Training(Loop):
     """A run under way: all that changes is in `state_dict`, and `run` goes on from wherever that stands."""
 
     def __init__(self, spec: RunSpec, dataset: Dataset, listeners: Iterable[Listener] = ()) -> None:
-        shape, classes = dataset.train_x.shape[1:], len(dataset.class_names)
-        self.tasks = TaskSequence(dataset, spec.tasks, spec.class_order, spec.device, max_per_class=spec.max_per_class)
+        self.tasks = TaskSequence(
+            dataset,
+            spec.tasks,
+            spec.class_order,
+            spec.device,
+            scenario=spec.scenario,
+            repeat=spec.repeat,
+            change=BENCHMARKS.get(spec.benchmark).change,
+            max_per_class=spec.max_per_class,
+        )
         self.tasks.require_held_out(spec.held_out)
-        views = Views.of(dataset, spec.device)
+        self.class_names = self.tasks.class_names
+        shape, classes = dataset.train_x.shape[1:], len(self.class_names)
+        views = Views.of(dataset, spec.device, unit=spec.pixels == "unit")
         super().__init__(spec, build_model(spec, shape, classes), views, shape, classes, Events(listeners))
-        self.class_names = dataset.class_names
+        if spec.scenario == "task":
+            self.learner.task_of = self.tasks.task_of()
         sizes = self.tasks.train_sizes
         self.make_room(
             sum(sizes) if self.method.sees_all_tasks else max(sizes),
-            self.method.epochs() * sum(sizes) / spec.batch_size,
+            spec.steps * len(sizes) or self.method.epochs() * sum(sizes) / spec.batch_size,
         )
         self.untrained: list[float] = []
         # As arrays: with a thousand tasks these are a million numbers each, and saved again and again.
@@ -58,10 +70,11 @@ class Training(Loop):
                 spec=self.spec.to_dict(),
                 tasks=[list(c) for c in self.tasks.classes],
                 class_names=list(self.class_names),
-                epochs=self.method.epochs(),
+                epochs=self.epochs_of(self.tasks.train_sizes[0]),
             )
         else:
-            self.events.emit("run_resumed", task=self.task_number, epoch=self.epoch, epochs=self.method.epochs())
+            epochs = self.epochs_of(self.tasks.train_sizes[self.task_number - 1])
+            self.events.emit("run_resumed", task=self.task_number, epoch=self.epoch, epochs=epochs)
         while self.task_number <= len(self.tasks):
             task = self._task(self.task_number)
             yield from self.learn(task, self._training_data(task), boundary)
@@ -100,16 +113,17 @@ class Training(Loop):
     def _accuracies(self, logits: Tensor, seen: int = 0) -> tuple[list[float], bool]:
         """Accuracy on each task's test set; and whether the network died: after `seen` tasks it answers all the same.
 
-        With one class a task, always naming the newest is mere forgetting; then the logits themselves must not move.
+        With one class a task, always naming the newest is mere forgetting, and where the task is told, it is an answer
+        of each task's own; then the logits themselves must not move.
         """
-        chosen = logits.argmax(dim=1)
+        chosen = self.learner.answers(logits, self.tasks.test.y)
         right = (chosen == self.tasks.test.y).split(self.tasks.test_sizes)
         correct = torch.stack([part.sum() for part in right]).tolist()
         row = [100 * count / size for count, size in zip(correct, self.tasks.test_sizes, strict=True)]
         asked = sum(self.tasks.test_sizes[:seen])
         constant = False
         if sum(len(classes) for classes in self.tasks.classes[:seen]) > 1:
-            if len(self.tasks.classes[seen - 1]) > 1:
+            if len(self.tasks.classes[seen - 1]) > 1 and self.learner.task_of is None:
                 constant = len(chosen[:asked].unique()) == 1
             else:
                 constant = bool((logits[:asked] == logits[0]).all())
@@ -127,7 +141,7 @@ class Training(Loop):
 
     def _class_accuracies(self, logits: Tensor) -> list[float]:
         y, classes = self.tasks.test.y, logits.shape[1]
-        right = torch.bincount(y[logits.argmax(dim=1) == y], minlength=classes).tolist()
+        right = torch.bincount(y[self.learner.answers(logits, y) == y], minlength=classes).tolist()
         asked = torch.bincount(y, minlength=classes).tolist()
         return [100 * r / max(n, 1) for r, n in zip(right, asked, strict=True)]
 
@@ -167,7 +181,7 @@ class Training(Loop):
         tasks = len(self.tasks)
         if not (0 <= done < tasks and len(self.epochs_per_task) == done and self.epoch > 0):
             raise ValueError(f"task {self.task_number} of {tasks} and epoch {self.epoch} cannot be")
-        classes = sum(map(len, self.tasks.classes))
+        classes = len(self.class_names)
         for matrix, width in ((self.accuracy_matrix, tasks), (self.class_accuracy, classes)):
             if len(self.untrained) != tasks or len(matrix) != done or any(len(row) != width for row in matrix):
                 raise ValueError(f"accuracies of other than {tasks} tasks and {classes} classes")

@@ -1,4 +1,4 @@
-"""The studies there are: the paper, and our own claims. What a command needs of each."""
+"""The studies there are: the paper, our own claims, and the scenarios. What a command needs of each."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -11,8 +11,9 @@ from tfcsr.experiments.expected import expected_seconds
 from tfcsr.experiments.study import Study
 from tfcsr.paper import reproduction as paper_study
 from tfcsr.paper.published import NAMES as PAPER_NAMES
-from tfcsr.reporting import beyond, reproduction
-from tfcsr.reporting.words import rough_time
+from tfcsr.reporting import beyond, reproduction, scenarios
+from tfcsr.reporting.words import counted, rough_time
+from tfcsr.scenarios import study as scenarios_study
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Kind:
     open: Callable[..., Any]
     write_pages: Callable[[Any, Path], list[Path]]
     outcome_lines: Callable[[Any, Sequence[Path]], Iterable[str]]
+    tables: Callable[[Any], Iterable[Any]] = lambda study: ()
+    """What was asked for, to be printed at the end."""
 
 
 STUDIES = {
@@ -31,8 +34,17 @@ STUDIES = {
         paper_study.open_study,
         reproduction.write_pages,
         reproduction.outcome_lines,
+        reproduction.tables,
     ),
     "beyond": Kind(beyond_study.NAMES, "beyond", beyond_study.open_study, beyond.write_pages, beyond.outcome_lines),
+    "scenarios": Kind(
+        scenarios_study.TARGETS,
+        "scenarios",
+        scenarios_study.open_study,
+        scenarios.write_pages,
+        scenarios.outcome_lines,
+        scenarios.tables,
+    ),
 }
 
 
@@ -48,13 +60,15 @@ def study_of(targets: Sequence[str]) -> str:
     return found[0]
 
 
-def plan_lines(study: Study, benchmark: str | None, device: str, workers: int) -> Iterable[str]:
+def plan_lines(
+    study: Study, benchmark: str | None, device: str, workers: int, data_dir: str | None = None
+) -> Iterable[str]:
     """What would run, and for how long."""
     missing, planned = study.missing(benchmark), study.plan()
     for spec in missing:
         yield study.name(spec)
     known = len(planned) - len(study.missing())
-    yield f"{len(missing)} runs to do, {known} of {len(planned)} known" if missing else f"all {known} runs are known"
+    yield f"{counted(len(missing), 'run')} to do, {known} of {len(planned)} known" if missing else f"all {known} known"
     if missing:
-        seconds, source = expected_seconds(study, missing, device, workers)
+        seconds, source = expected_seconds(study, missing, device, workers, data_dir)
         yield f"about {rough_time(seconds)}, judged by {source}"

@@ -1,5 +1,6 @@
 """The batches of an epoch: which examples, in which order, seen how. All of it is drawn before the first step."""
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -95,6 +96,17 @@ def plan_epoch(
             first, rate = rate[: len(new)].to(device), rate[len(new) :]
         plan.append(Batches(new.to(device), old, new_views, replay_views, first))
     return plan
+
+
+def first_steps(plan: list[Batches], steps: int) -> list[Batches]:
+    """So many batches of a plan, or all it has."""
+    kept = []
+    for batches in plan:
+        taken = min(steps, len(batches))
+        if taken:
+            kept.append(batches.each(operator.itemgetter(slice(taken))))
+        steps -= taken
+    return kept
 
 
 def compose(

@@ -1,6 +1,7 @@
 """The one training loop. Every method trains through it; `methods/base.py` lists where a method may differ."""
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar
@@ -21,7 +22,7 @@ from tfcsr.models import MODELS
 from tfcsr.models.head import grow, named_head
 from tfcsr.recall.exam import Exam
 from tfcsr.spec import RunSpec
-from tfcsr.training.batches import plan_epoch
+from tfcsr.training.batches import first_steps, plan_epoch
 from tfcsr.training.events import Events
 from tfcsr.training.optimizers import exchange, make_optimizer, rates
 from tfcsr.training.step import (
@@ -78,6 +79,7 @@ class Loop:
         self.epoch = 0
         self.mastered = False
         self.epochs_per_task: list[int] = []
+        self.task_steps = 0  # of the task in hand
         self.optimizer_steps = 0
         self.samples_seen = 0
         self.replay_batches = 0
@@ -157,7 +159,7 @@ class Loop:
             self.method.begin_task(task)
             data.release()
         self.steps.begin_task(data)
-        while self.epoch < self.method.epochs() and not self.mastered:
+        while not self.mastered and self._goes_on():
             self.epoch += 1
             yield from self._train_epoch(task, len(data))
             self.mastered = self.method.end_epoch(task, self.epoch)
@@ -171,13 +173,31 @@ class Loop:
     def next_task(self) -> None:
         """The task in hand is done with."""
         self.epochs_per_task.append(self.epoch)
-        self.task_number, self.epoch, self.mastered = self.task_number + 1, 0, False
+        self.task_number, self.epoch, self.task_steps, self.mastered = self.task_number + 1, 0, 0, False
+
+    @property
+    def _steps_wanted(self) -> int:
+        """Of each task; 0: as many as its epochs have."""
+        return int(self.spec.get("steps", 0))
+
+    def _goes_on(self) -> bool:
+        return self.task_steps < self._steps_wanted if self._steps_wanted else self.epoch < self.method.epochs()
+
+    def epochs_of(self, examples: int, steps: int = 0) -> int:
+        """The most epochs a task of so many examples is trained for; where steps count instead, about how many passes
+        they make, each of so many `steps`.
+        """
+        if not self._steps_wanted:
+            return self.method.epochs()
+        return math.ceil(self._steps_wanted / (steps or max(1, round(examples / self.spec.batch_size))))
 
     def _train_epoch(self, task: Task, examples: int) -> Iterator[None]:
         mix = self.method.mix(task, self.epoch)
-        epochs = self.method.epochs()
         rows = None if self.method.sees_all_tasks else self.learner.exam.others(examples)
-        plan = plan_epoch(self.learner, examples, mix, lambda steps: rates(self.spec, self.epoch, epochs, steps), rows)
+        plan = plan_epoch(self.learner, examples, mix, self._rates, rows)
+        epochs = self.epochs_of(examples, sum(map(len, plan)))
+        if self._steps_wanted:
+            plan = first_steps(plan, self._steps_wanted - self.task_steps)
         steps = sum(map(len, plan))
         losses = torch.empty(steps, device=self.learner.device)
         taken = 0
@@ -189,6 +209,7 @@ class Loop:
                     yield
         yield
         self._check_finite(losses, task)
+        self.task_steps += steps
         self.optimizer_steps += steps
         self.samples_seen += sum(batches.samples for batches in plan)
         self.replay_batches += steps if mix.replay else 0
@@ -203,6 +224,14 @@ class Loop:
             optimizer_steps=self.optimizer_steps,
             replayed=mix.replay > 0,
         )
+
+    def _rates(self, steps: int) -> Tensor | None:
+        """The learning rates of an epoch of so many steps. Where steps count, the task's are worth its epochs."""
+        epochs = self.method.epochs()
+        if not self._steps_wanted:
+            return rates(self.spec, self.epoch - 1, epochs, steps, steps)
+        per_epoch = self._steps_wanted / epochs
+        return rates(self.spec, self.task_steps / per_epoch, epochs, steps, per_epoch)
 
     def _check_finite(self, losses: Tensor, task: Task) -> None:
         # Once an epoch and not after each step, where a GPU would have to wait for the answer.
@@ -221,6 +250,7 @@ class Loop:
         "epoch",
         "mastered",
         "epochs_per_task",
+        "task_steps",
         "optimizer_steps",
         "samples_seen",
         "replay_batches",
@@ -251,8 +281,9 @@ class Loop:
         self.method.load_state_dict(state["method"])
         self.learner.probes = list(state["probes"])
         for name in self._PROGRESS:
-            # Since 0.4.0 replayed examples are counted; of a run that began before, nobody knows.
-            value = state["progress"].get(name) if name == "replayed" else state["progress"][name]
+            # Since 0.4.0: of a run that began before, nobody knows what it replayed, and its epochs were counted.
+            later = {"replayed": None, "task_steps": 0}
+            value = state["progress"].get(name, later[name]) if name in later else state["progress"][name]
             setattr(self, name, list(value) if isinstance(value, list) else value)
 
     def weights_sha256(self) -> str:

@@ -44,8 +44,9 @@ def varies(spec: RunSpec) -> bool:
     return spec.lr_schedule != "constant" or spec.warmup_epochs > 0
 
 
-def rates(spec: RunSpec, epoch: int, epochs: int, steps: int) -> Tensor | None:
-    """The learning rate of each step of an epoch, from 1, of a task that has so many; None where it is always the same.
+def rates(spec: RunSpec, start: float, epochs: int, steps: int, per_epoch: float) -> Tensor | None:
+    """The learning rate of each of so many steps, from `start` epochs into a task of `epochs` on, where an epoch has
+    `per_epoch` steps; None where it is always the same.
 
     It rises over the first `warmup_epochs` in equal parts to `lr`, which it has for the first time in the last step of
     them; under `cosine` it then falls to nearly 0 in the last step of the task.
@@ -55,12 +56,14 @@ def rates(spec: RunSpec, epoch: int, epochs: int, steps: int) -> Tensor | None:
     rise = min(spec.warmup_epochs, epochs)
     found = []
     for step in range(1, steps + 1):
-        now = epoch - 1 + step / steps  # in epochs, when the step is done
-        before = epoch - 1 + (step - 1) / steps
+        now = start + step / per_epoch  # in epochs, when the step is done
+        before = start + (step - 1) / per_epoch
         if before < rise:
             found.append(spec.lr * min(1.0, now / rise))
         elif spec.lr_schedule == "cosine":
-            found.append(spec.lr * 0.5 * (1 + math.cos(math.pi * (before - rise) / (epochs - rise))))
+            # A pass that is cut off has steps planned beyond the task's end.
+            turn = min(math.pi, math.pi * (before - rise) / (epochs - rise))
+            found.append(spec.lr * 0.5 * (1 + math.cos(turn)))
         else:
             found.append(spec.lr)
     return torch.tensor(found, dtype=torch.float64)
