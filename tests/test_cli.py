@@ -191,7 +191,7 @@ def test_a_parts_options_stand_beside_what_chooses_it(capsys):
 
 def test_compare_and_learn_are_grouped_likewise(capsys):
     both = groups_of(capsys, "compare", "--methods", "er,ewc")
-    assert both["options of er, ewc"] == ["--ewc-lambda"]
+    assert both["options of er, ewc"] == ["--weighting", "--ewc-lambda", "--fisher"]
     assert {"--methods", "--seeds"} <= set(both["options"])
     everything = groups_of(capsys, "compare")
     assert {"--alpha", "--si-lambda"} <= set(everything["options of the methods"])

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import tfcsr
+from tests.golden import scenarios
 from tfcsr.methods import METHODS
 
 GOLDEN = json.loads((Path(__file__).parent / "golden" / "split_digits.json").read_text())["methods"]
@@ -45,3 +46,21 @@ def test_weights_to_the_last_bit():
     if (found["torch"], found["canary"]) != (golden["torch"], golden["canary"]):
         pytest.skip(f"torch {found['torch']} on this processor rounds otherwise than the golden file's")
     assert found["weights"] == golden["weights"]
+
+
+SCENARIOS = json.loads((Path(__file__).parent / "golden" / "scenarios.json").read_text())
+
+
+@pytest.mark.parametrize("scenario", ["task", "domain", "class"])
+def test_the_scenarios(scenario):
+    for method, golden in SCENARIOS[scenario].items():
+        margin = max(1.0, 3 * golden["standard_deviation"])
+        assert scenarios.accuracy(scenario, method, 0) == pytest.approx(golden["mean"], abs=margin), method
+
+
+def test_penalties_work_where_they_can():
+    """The margins are narrow enough to notice a penalty that does nothing."""
+    domain = SCENARIOS["domain"]
+    ceiling = domain["finetune"]["mean"] + 3 * domain["finetune"]["standard_deviation"]
+    for method in ("ewc", "si"):
+        assert domain[method]["mean"] - 3 * domain[method]["standard_deviation"] > ceiling

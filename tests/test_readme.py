@@ -11,9 +11,9 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(2))
 def test_python_block(number, tmp_path):
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 2
     words = [sys.executable, "-c", BLOCKS[number]]
     done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
@@ -28,11 +28,12 @@ def test_extending():
     use = """
 print(tfcsr.recall.probe.probe is probe and recall.overall > 50, task)
 from tfcsr import RunSpec, run, testing
-fields = dict(benchmark="striped", method="anchored", model="mlp", hidden=8, epochs=1, threads=1, device="cpu")
+fields = dict(benchmark="striped", method="anchored", model="two-layers", width=8, epochs=1, threads=1, device="cpu")
 print(run(RunSpec(**fields, strength=0.5)).spec["strength"])
-run(RunSpec(benchmark="striped", model="mlp", policy="newest", schedule="never", epochs=2, threads=1, device="cpu"))
+fields |= {"method": "tfcsr", "epochs": 2}
+run(RunSpec(**fields, policy="newest", schedule="never"))
 testing.check_method("anchored"), testing.check_policy("newest"), testing.check_schedule("never")
-testing.check_model("mlp"), testing.check_benchmark("striped")
+testing.check_model("two-layers"), testing.check_benchmark("striped")
 """
     code = "\n".join([*blocks, use])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

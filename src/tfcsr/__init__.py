@@ -5,7 +5,7 @@
     result = tfcsr.run(tfcsr.RunSpec(benchmark="split-digits", method="tfcsr"))
     comparison = tfcsr.compare(methods=["er", "tfcsr"], seeds=5)
 
-Everything is imported when it is first used, so `import tfcsr` does not wait for torch.
+Each name is imported on first use, so `import tfcsr` does not import torch.
 """
 
 import importlib

@@ -69,7 +69,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class Command(Parser):
-    """The parser of one command. It answers for the flags that it does not know."""
+    """The parser of one command. It reports the flags that it does not know."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         found, unknown = super().parse_known_args(args, namespace)
@@ -78,7 +78,7 @@ class Command(Parser):
         return found, unknown
 
     def _unrecognized(self, unknown: Sequence[str]) -> str:
-        """Of an option of some other method say whose it is, and of a misspelt one what may be meant."""
+        """The error for unknown flags. It names the owner of another method's option, and corrects a misspelt name."""
         text = f"unrecognized arguments: {' '.join(unknown)}"
         flag = unknown[0].partition("=")[0]
         if not flag.startswith("--"):
@@ -181,55 +181,57 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
 
     learning = _add_learner(commands, chosen)
 
-    one = commands.add_parser("run", help="one run through a benchmark: train, evaluate, keep the result")
+    one = commands.add_parser("run", help="train and evaluate one method on a benchmark, and keep the result")
     one.set_defaults(command=_run)
     _add_spec_flags(one, _groups(one, chosen), FIELDS, chosen)
 
-    rest = commands.add_parser("resume", help="finish a run that was stopped, or all such runs of a comparison")
+    rest = commands.add_parser("resume", help="finish a stopped run, or all stopped runs of a comparison")
     rest.set_defaults(command=_resume)
-    rest.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison")
-    rest.add_argument("--workers", default="0", metavar="N", help="runs at once (default: one per core; 1 on a GPU)")
+    rest.add_argument("folder", metavar="DIR", help="the folder of a run or a comparison")
+    rest.add_argument(
+        "--workers", default="0", metavar="N", help="number of runs at once (default: one per core; 1 on a GPU)"
+    )
     rest.add_argument("--data-dir", metavar="DIR", help=FIELDS["data_dir"].help)
 
-    grid = commands.add_parser("compare", help="several methods with several seeds, and what they differ by")
+    grid = commands.add_parser("compare", help="run several methods with several seeds, and show how they differ")
     grid.set_defaults(command=_compare)
     grid.add_argument("--methods", default="all", metavar="A,B", help="which methods (default: all)")
-    grid.add_argument("--seeds", default="5", metavar="N", help="how many seeds, or which: 3,4,5 (default: 5)")
-    grid.add_argument("--baseline", metavar="METHOD", help="whom the others are compared with (default: er)")
+    grid.add_argument("--seeds", default="5", metavar="N", help="number of seeds, or a list: 3,4,5 (default: 5)")
+    grid.add_argument("--baseline", metavar="METHOD", help="the method the others are compared with (default: er)")
     grid.add_argument(
-        "--workers", default="0", metavar="N", help="runs at once (default: one per core; what fits a GPU)"
+        "--workers", default="0", metavar="N", help="number of runs at once (default: one per core; what fits a GPU)"
     )
     grid.add_argument(
         "--equal-steps",
         action="store_true",
-        help="give every method the steps of plain training (of all methods, mastery-gated ones are left out)",
+        help="give every method the optimizer steps of plain training (`all` then leaves out mastery-gated methods)",
     )
     grid.add_argument(
         "--class-orders",
         default="1",
         metavar="N",
-        help="how many orders of the classes the seeds share (default: 1, so that intervals hold for that order)",
+        help="number of class orders that the seeds share (default: 1; intervals then hold for that order)",
     )
     fields = [name for name in FIELDS if name not in ("method", "seed")]
     _add_spec_flags(grid, _groups(grid, chosen), fields, chosen)
 
     paper = commands.add_parser(
-        "reproduce", help="the paper's tables and figures again, each with a verdict; and our own claims"
+        "reproduce", help="reproduce the paper's tables and figures, each with a verdict; or our own claims"
     )
     paper.set_defaults(command=_reproduce)
     paper.add_argument(
         "targets",
         nargs="+",
         metavar="TARGET",
-        help="of the paper: fig1-3, fig-a1, fig-b1, fig-b2, fig-c1, fig-d1, table1-3, table-a1; mnist, cifar, audit or"
-        " all. Of our own: beyond, or a section of it like beyond/accuracy. Beside outside code: scenarios, or one"
-        " of them like scenarios/task",
+        help="the paper: fig1-3, fig-a1, fig-b1, fig-b2, fig-c1, fig-d1, table1-3, table-a1; mnist, cifar, audit or"
+        " all. Our own claims: beyond, or a section like beyond/accuracy. Comparison with outside code: scenarios, or"
+        " one like scenarios/task",
     )
-    paper.add_argument("--seeds", default="5", metavar="N", help="how many seeds, or which: 3,4,5 (default: 5)")
+    paper.add_argument("--seeds", default="5", metavar="N", help="number of seeds, or a list: 3,4,5 (default: 5)")
     paper.add_argument(
         "--out",
         metavar="DIR",
-        help="where runs, figures and the page go (default: results/reproduce, or named after the study)",
+        help="the folder for runs, figures and the page (default: results/reproduce, or named after the study)",
     )
     paper.add_argument(
         "--data", metavar="BENCHMARK", help="run on this benchmark instead of the paper's; split-digits takes minutes"
@@ -239,25 +241,27 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
         action="append",
         default=[],
         metavar="PATH",
-        help="count these runs as done, too: a results.json or a folder of runs",
+        help="reuse finished runs from here: a results.json or a folder of runs (repeatable)",
     )
-    paper.add_argument("--benchmark", metavar="NAME", help="run only the runs on this benchmark; say, those for a GPU")
-    paper.add_argument("--dry-run", action="store_true", help="say what would run and how long it should take")
-    paper.add_argument("--no-run", action="store_true", help="draw and write what the runs there are give")
     paper.add_argument(
-        "--workers", default="0", metavar="N", help="runs at once (default: one per core; what fits a GPU)"
+        "--benchmark", metavar="NAME", help="only the runs on this benchmark, for example those for a GPU"
+    )
+    paper.add_argument("--dry-run", action="store_true", help="show what would run, and the expected time")
+    paper.add_argument("--no-run", action="store_true", help="run nothing; make tables and figures from finished runs")
+    paper.add_argument(
+        "--workers", default="0", metavar="N", help="number of runs at once (default: one per core; what fits a GPU)"
     )
     paper.add_argument("--device", default="auto", metavar="VALUE", help=FIELDS["device"].help)
     paper.add_argument("--data-dir", metavar="DIR", help=FIELDS["data_dir"].help)
 
     looking = _add_looking(commands)
 
-    data = commands.add_parser("data", help="the datasets: what is here, download, check")
+    data = commands.add_parser("data", help="list, download or check datasets")
     actions = data.add_subparsers(required=True, metavar="list | fetch NAME | check NAME", title="actions")
     for action, command, text in (
-        ("list", _data_list, "which datasets are here, and where"),
+        ("list", _data_list, "list the datasets, and where they are"),
         ("fetch", _data_fetch, "download a dataset into the data folder"),
-        ("check", _data_check, "read a dataset in full and validate it"),
+        ("check", _data_check, "read a whole dataset and validate it"),
     ):
         sub = actions.add_parser(action, help=text)
         sub.set_defaults(command=command)
@@ -265,77 +269,71 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
             sub.add_argument("name", metavar="NAME", help=", ".join(DATASETS))
         sub.add_argument("--data-dir", metavar="DIR", help=FIELDS["data_dir"].help)
 
-    names = commands.add_parser("list", help=f"what there is: {', '.join(LISTS)}, or runs in a folder")
+    names = commands.add_parser("list", help=f"list {', '.join(LISTS)}, or the runs in a folder")
     names.set_defaults(command=_list)
     names.add_argument("what", metavar="|".join((*LISTS, "runs")))
-    names.add_argument("folder", nargs="?", metavar="DIR", help="for runs: the folder they are in (default: results)")
+    names.add_argument("folder", nargs="?", metavar="DIR", help="for runs: their folder (default: results)")
     for one in (*learning, rest, paper, *looking, names):
         _add_plugin(one)
     return parser
 
 
 def _add_learner(commands: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Command]:
-    learn = commands.add_parser(
-        "learn", help="teach a network what arrives, and keep it; or teach one that was kept more"
-    )
+    learn = commands.add_parser("learn", help="train a network on new data and keep it, or go on with a kept one")
     learn.set_defaults(command=_learn)
-    learn.add_argument(
-        "folder", nargs="?", metavar="MODEL", help="the folder of a network that was kept: go on with it"
-    )
+    learn.add_argument("folder", nargs="?", metavar="MODEL", help="the folder of a kept network, to go on with")
     groups = _groups(learn, chosen)
     data, output = groups["data"], groups["output"]
     data.add_argument("--data", required=True, metavar="PATH", help="a folder with a directory per class, or an .npz")
-    data.add_argument("--size", metavar="N", help="bring the images of folders to N by N pixels")
-    data.add_argument("--skip-unreadable", action="store_true", help="leave out images that cannot be read")
+    data.add_argument("--size", metavar="N", help="resize images from folders to N by N pixels")
+    data.add_argument("--skip-unreadable", action="store_true", help="skip images that cannot be read")
     groups["training"].add_argument(
-        "--head", metavar="NAME", help="the network's last linear layer, where it cannot be found"
+        "--head", metavar="NAME", help="name of the network's last linear layer, if it cannot be found"
     )
     output.add_argument("--out", metavar="DIR", help="the folder of a new network (default: model)")
-    output.add_argument("--again", action="store_true", help="learn the same data once more")
-    output.add_argument(
-        "--restart", action="store_true", help="start a learn over that was stopped, instead of going on"
-    )
+    output.add_argument("--again", action="store_true", help="learn the same data again")
+    output.add_argument("--restart", action="store_true", help="start a stopped learn over, instead of resuming it")
     _add_spec_flags(learn, groups, LearnerSpec.fields(), chosen)
 
-    ask = commands.add_parser("predict", help="what a kept network says to new images: file, label, probability")
+    ask = commands.add_parser("predict", help="predict new images with a kept network: file, label, probability")
     ask.set_defaults(command=_predict)
-    ask.add_argument("folder", metavar="MODEL", help="the folder of a network, of `learn` or of `run`")
+    ask.add_argument("folder", metavar="MODEL", help="the folder of a kept network, made by `learn` or `run`")
     ask.add_argument("files", nargs="+", metavar="FILE", help="images, folders of images, or an .npz with x")
-    ask.add_argument("--json", action="store_true", help="as JSON, one object per line")
-    ask.add_argument("--csv", action="store_true", help="as CSV, with a header")
-    ask.add_argument("--skip-unreadable", action="store_true", help="leave out images that cannot be read")
+    ask.add_argument("--json", action="store_true", help="print JSON, one object per line")
+    ask.add_argument("--csv", action="store_true", help="print CSV, with a header")
+    ask.add_argument("--skip-unreadable", action="store_true", help="skip images that cannot be read")
 
-    known = commands.add_parser("recall", help="what a kept network still knows of each class, from its memory")
+    known = commands.add_parser("recall", help="probe a kept network: recall of each class in its memory")
     known.set_defaults(command=_recall)
-    known.add_argument("folder", metavar="MODEL", help="the folder of a network")
-    known.add_argument("--json", action="store_true", help="as JSON")
+    known.add_argument("folder", metavar="MODEL", help="the folder of a kept network")
+    known.add_argument("--json", action="store_true", help="print JSON")
     for one in (ask, known):
         one.add_argument("--device", metavar="VALUE", help=FIELDS["device"].help)
     return [ask, known]
 
 
 def _add_looking(commands: Any) -> list[Command]:
-    page = commands.add_parser("report", help="one HTML file with everything a results folder says; opens from disk")
+    page = commands.add_parser("report", help="write one HTML page of a results folder; it opens from disk")
     page.set_defaults(command=_report)
-    page.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison; runs may be under way")
-    page.add_argument("--out", metavar="FILE", help="where to write it (default: DIR/report.html)")
+    page.add_argument("folder", metavar="DIR", help="the folder of a run or a comparison; runs may still be going")
+    page.add_argument("--out", metavar="FILE", help="the file to write (default: DIR/report.html)")
 
-    live = commands.add_parser("watch", help="the same page live, for this machine's browsers, while runs go on")
+    live = commands.add_parser("watch", help="serve the same page live to browsers on this machine, while runs go on")
     live.set_defaults(command=_watch)
-    live.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison; it may not be there yet")
-    live.add_argument("--port", default="0", metavar="N", help="where to listen (default: 0, any that is free)")
+    live.add_argument("folder", metavar="DIR", help="the folder of a run or a comparison; it need not exist yet")
+    live.add_argument("--port", default="0", metavar="N", help="the port (default: 0, any free one)")
     live.add_argument("--host", default="127.0.0.1", metavar="HOST", help="127.0.0.1 (the default) or localhost")
 
-    picture = commands.add_parser("plot", help="a figure as a file, for a paper")
+    picture = commands.add_parser("plot", help="write a figure to a file, for a paper")
     picture.set_defaults(command=_plot)
-    picture.add_argument("folder", metavar="DIR", help="the folder of a run, or of a comparison")
+    picture.add_argument("folder", metavar="DIR", help="the folder of a run or a comparison")
     which = "overview (the default), curves, final, matrix, timeline, retention or cost"
     picture.add_argument("--figure", default="overview", metavar="NAME", help=which)
-    picture.add_argument("--benchmark", metavar="NAME", help="which, where DIR holds several")
+    picture.add_argument("--benchmark", metavar="NAME", help="the benchmark, if DIR holds several")
     picture.add_argument("--methods", nargs="+", metavar="A,B", help="which methods (default: all)")
     picture.add_argument("--seeds", nargs="+", metavar="0,1", help="which seeds (default: all)")
-    picture.add_argument("--format", metavar="FORMAT", help="png, svg or pdf (default: as --out ends, or png)")
-    picture.add_argument("--out", metavar="FILE", help="where to write it (default: DIR/NAME.FORMAT)")
+    picture.add_argument("--format", metavar="FORMAT", help="png, svg or pdf (default: the suffix of --out, or png)")
+    picture.add_argument("--out", metavar="FILE", help="the file to write (default: DIR/NAME.FORMAT)")
     return [page, live, picture]
 
 
@@ -355,7 +353,7 @@ def _add_spec_flags(
     parser: Parser, groups: Mapping[str, Any], names: Iterable[str], chosen: Sequence[Mapping[str, Any]]
 ) -> None:
     _add_plugin(parser)
-    parser.add_argument("--spec", metavar="FILE", help="a JSON or TOML file with spec fields; flags win over it")
+    parser.add_argument("--spec", metavar="FILE", help="a JSON or TOML file with spec fields; flags override it")
     fields = FIELDS if "benchmark" in names else LearnerSpec.fields()
     parts = [Parts(given, fields) for given in chosen]
     own = {o.name: o for part in parts for o in part.options.values() if o.name not in FIELDS}

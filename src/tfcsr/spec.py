@@ -84,12 +84,12 @@ class RunSpec:
     scenario: str = _field(
         str,
         "class",
-        "what is asked at test time. `class`: which of all classes. `domain`: which label, the same labels in every task"
-        " (the label is the class's place within its task). `task`: which class of its task, with the task given",
+        "what is asked at test time. `class`: which of all classes. `domain`: which label, with the same labels in"
+        " every task (a class's label is its place within its task). `task`: which class of the task, which is given",
         choices=SCENARIOS,
     )
     tasks: int = _field(
-        int, None, "number of tasks the classes are split into; the last may be smaller (default: the benchmark's)", low=1
+        int, None, "number of tasks the classes are split into; the last may be smaller (default: by benchmark)", low=1
     )
     class_order: int | tuple[int, ...] = _field(
         tuple,
@@ -118,12 +118,12 @@ class RunSpec:
     pixels: str = _field(
         str,
         "standard",
-        "pixels at the network's input: `standard`, by the dataset's mean and standard deviation; or `unit`, from 0 to 1",
+        "pixel values: `standard`, normalised by the dataset's mean and standard deviation; or `unit`, from 0 to 1",
         choices=("standard", "unit"),
     )
     epochs: int = _field(int, 10, "passes over each task's training data", low=1, high=10**6)
     steps: int = _field(
-        int, 0, "optimizer steps on each task, instead of epochs; 0: use epochs", low=0
+        int, 0, "optimizer steps on each task, in passes over its data, instead of epochs; 0: use epochs", low=0
     )
     batch_size: int = _field(
         int, 64, "examples in a batch; in a mixed batch half of them are replayed", low=2, high=10**6
@@ -135,7 +135,9 @@ class RunSpec:
     weight_decay: float = _field(
         float, 0.0, "weight decay: L2 in the gradient, or decoupled with adamw", low=0, high=1e3
     )
-    momentum: float = _field(float, 0.9, "momentum of sgd; the other optimizers do not use it", low=0, high=0.9999)
+    momentum: float = _field(
+        float, 0.9, "momentum of sgd; adam and adamw have moments of their own", low=0, high=0.9999
+    )
     lr_schedule: str = _field(
         str,
         "constant",
@@ -163,12 +165,15 @@ class RunSpec:
     precision: str = _field(
         str,
         "auto",
-        "precision of forward and backward passes; weights stay fp32. `auto`: bf16 on a GPU, fp32 on a CPU"
-        "; `tf32` needs a GPU",
+        "precision of forward and backward passes; weights stay fp32. `auto`: bf16 on a GPU, fp32 on a CPU;"
+        " `tf32` needs a GPU",
         choices=("auto", "fp32", "tf32", "bf16"),
     )
     deterministic: bool = _field(
-        bool, False, "on a GPU: the same bits every time, alone or beside other runs, at some cost in speed; a CPU always has them"
+        bool,
+        False,
+        "on a GPU: the same bits every time, alone or beside other runs, at some cost in speed; a CPU always gives"
+        " the same bits",
     )
     threads: int = _field(
         int,
@@ -188,13 +193,12 @@ class RunSpec:
     checkpoint_seconds: float = _field(
         float,
         0.0,
-        "checkpoint interval in seconds, instead: a checkpoint follows the first epoch that ends so long after the last",
+        "checkpoint interval in seconds, instead: a checkpoint follows the first epoch that ends so long after the"
+        " last checkpoint",
         low=0,
         high=1e9,
     )
-    keep_model: bool = _field(
-        bool, True, "keep the trained network as model.safetensors, for `tfcsr predict`"
-    )
+    keep_model: bool = _field(bool, True, "keep the trained network as model.safetensors, for `tfcsr predict`")
     data_dir: str | None = _field(str, None, "the data folder (default: $TFCSR_DATA, then the user's cache)")
     out: str | None = _field(str, None, "the folder of the run's files")
 
@@ -325,8 +329,8 @@ class RunSpec:
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
-        """From a file that a run has left, of this version or an older one: options of other methods, which used to
-        stand in every spec, are left out, and those that did not exist yet are what they were then.
+        """A spec from a run's file, of this version or an older one. Old files hold options of other methods: those are
+        dropped. Options that did not exist yet get the value they amounted to then.
         """
         parts = Parts({name: value for name, value in values.items() if value is not None}, cls.fields())
         known = {name: value for name, value in values.items() if name in parts.options or name not in known_options()}
@@ -381,7 +385,7 @@ class RunSpec:
         return flags
 
     def identity(self) -> dict[str, Any]:
-        """The values that decide the outcome and differ from their first default. So a new option changes no old key."""
+        """The values that decide the outcome and differ from their first default: a new option changes no old key."""
         differ = {name for name, value in self.values().items() if value != self._options[name].first}
         return {
             name: value

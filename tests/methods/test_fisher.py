@@ -112,8 +112,27 @@ def conv():
     )
 
 
+def strided():
+    """Convolutions as networks have them: strided, dilated, without a bias."""
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 2, stride=1, padding=2, dilation=2),
+        nn.Conv2d(3, 4, 3, stride=2, padding=1, bias=False),
+        nn.BatchNorm2d(4),
+        nn.ReLU(inplace=True),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(4, CLASSES),
+    )
+
+
+def partly():
+    """Layers that are known and one that is not."""
+    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.Flatten(), nn.Linear(36, CLASSES))
+
+
 SHORT = {"mlp": mlp, "no bias": lambda: mlp(bias=False), "frozen": frozen, "in place": in_place, "idle": Idle}
-LONG = {"conv": conv, "twice": Twice, "tied": Tied, "shared": Shared, "rows": Rows, "named": Named}
+SHORT |= {"conv": conv, "strided": strided, "partly": partly}
+LONG = {"twice": Twice, "tied": Tied, "shared": Shared, "rows": Rows, "named": Named}
 NETWORKS = SHORT | LONG
 
 
@@ -162,27 +181,27 @@ def test_it_is_what_a_loop_over_examples_gives(kind, exact):
     for part in (slice(0, 6), slice(6, 11)):
         gathered.add(x[part], allowed[part], None if exact else y[part])
     assert_close(gathered.mean(), by_hand(model, parameters, x, y, allowed, exact))
-    assert (gathered._linear is not None) == (kind in SHORT)
+    assert bool(gathered._layers) == (kind in SHORT)
     assert not any(m._forward_hooks for m in model.modules())
     assert all(p.grad is None for p in model.parameters())
 
 
 @pytest.mark.parametrize("exact", [False, True], ids=["examples", "exact"])
-@pytest.mark.parametrize("kind", ["mlp", "frozen", "idle"])
+@pytest.mark.parametrize("kind", SHORT)
 def test_both_ways_lead_to_the_same(kind, exact):
     model, parameters = made(kind)
     x, y, allowed = examples(40)
     found = []
     for short in (True, False):
         gathered = SquaredGradients(model, parameters)
-        gathered._linear = gathered._linear if short else None
+        gathered._layers = gathered._layers if short else []
         gathered.add(x, allowed, None if exact else y)
         found.append(gathered.mean())
     assert_close(*found)
 
 
 def test_few_examples_at_a_time_give_the_same(monkeypatch):
-    model, parameters = made("conv")
+    model, parameters = made("rows")
     x, _, allowed = examples()
     whole, parts = SquaredGradients(model, parameters), SquaredGradients(model, parameters)
     whole.add(x, allowed, None)
@@ -193,6 +212,18 @@ def test_few_examples_at_a_time_give_the_same(monkeypatch):
     parts.add(x, allowed, None)
     assert max(asked) == 3
     assert_close(parts.mean(), whole.mean())
+
+
+def test_so_do_few_examples_of_a_layer(monkeypatch):
+    model, parameters = made("strided")
+    x, _, allowed = examples()
+    found = []
+    for most in (fisher.MOST_BYTES, 4 * 300):
+        monkeypatch.setattr(fisher, "MOST_BYTES", most)
+        found.append(SquaredGradients(model, parameters))
+        found[-1].add(x, allowed, None)
+    assert fisher._at_once(model[1], torch.zeros(1, 3, 5, 5)) == 1
+    assert_close(found[0].mean(), found[1].mean())
 
 
 def test_exact_is_the_mean_over_labels_drawn_from_the_answers():

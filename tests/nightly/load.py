@@ -21,7 +21,7 @@ import tfcsr
 from tests.conftest import make_spec, striped_dataset
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.experiments import pool
-from tfcsr.experiments.pool import News
+from tfcsr.experiments.pool import Update
 from tfcsr.experiments.reading import Results
 from tfcsr.reporting.report import ROOM
 from tfcsr.reporting.view import document
@@ -51,9 +51,9 @@ def grid(runs: int, folder: Path) -> str:
             super().__init__(*more)
             workers.append(self)
 
-    def watcher(spec: RunSpec, news: News) -> None:
+    def watcher(spec: RunSpec, update: Update) -> None:
         nonlocal done
-        if not isinstance(news, dict):
+        if not isinstance(update, dict):
             done += 1
             if done in (soon, late):
                 used[done] = [usage(process) for process in (os.getpid(), *(w.process.pid for w in workers))]

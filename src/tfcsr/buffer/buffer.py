@@ -1,4 +1,4 @@
-"""The buffer: copies of past examples within a fixed budget, and of whatever is stored beside them."""
+"""The replay buffer: copies of past examples within a fixed budget, and of what is stored with them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,20 +22,20 @@ def _no_gradients(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Changes:
-    """What an `add` has done: the slots that hold another example now, and where it came from."""
+    """What an `add` changed: the slots that hold another example now, and where that example came from."""
 
     slots: Tensor
     rows: Tensor  # the number among those that arrived; -1: it was in the buffer before, in another slot
 
     def arrived(self) -> tuple[Tensor, Tensor]:
-        """Slots and rows of what is new to the buffer."""
+        """Slots and rows of the examples that are new to the buffer."""
         new = self.rows >= 0
         return self.slots[new], self.rows[new]
 
 
 class Buffer:
-    """Holds at most `capacity` examples, each with a value of every field: `x` and `y`, what the policy needs, and what
-    a method wants beside them. What a method may still see of old tasks is in here and nowhere else.
+    """Replay buffer: at most `capacity` examples, each with a value of every field. The fields are `x`, `y`, those of
+    the policy, and those a method asks for. A method sees old tasks only through the buffer.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Buffer:
 
     @property
     def nbytes(self) -> int:
-        """The whole budget, filled or not: every byte of every field."""
+        """Bytes of all fields at full capacity, filled or not."""
         return sum(field.nbytes for field in self.fields.values())
 
     def classes(self) -> Tensor:
@@ -90,8 +90,8 @@ class Buffer:
         gradients: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]] = _no_gradients,
         rows: Tensor | None = None,
     ) -> Changes:
-        """Let these examples, or the `rows` of them alone, pass through the policy once, in order. The other fields of
-        those that stay are empty until `write` fills them.
+        """Pass these examples, or only their `rows`, through the policy once, in order. For the examples it keeps, all
+        other fields are empty until `write` fills them.
         """
         held = self.size
         arriving = y if rows is None else y[rows.to(y.device)]
@@ -123,7 +123,7 @@ class Buffer:
         return changes
 
     def grow(self, beside: Mapping[str, Field]) -> None:
-        """There are more classes now: a field whose shape depends on them gets room for the new ones."""
+        """Make room for new classes in each field whose shape depends on the number of classes."""
         for name, field in beside.items():
             if field.shape == self.kinds[name].shape:
                 continue
@@ -134,7 +134,7 @@ class Buffer:
             self.fields[name], self.kinds[name] = grown, field
 
     def remove(self, label: int) -> int:
-        """Take the examples of a class out, as if there had been none; the others move up. How many there were."""
+        """Remove all examples of a class; the others move up. Returns how many were removed."""
         stay = (self.y[: self.size] != label).nonzero().squeeze(1)
         gone = self.size - len(stay)
         for name, field in self.fields.items():
@@ -148,19 +148,19 @@ class Buffer:
         return gone
 
     def write(self, slots: Tensor, **values: Tensor) -> None:
-        """Store these values beside the examples in these slots."""
+        """Store these field values with the examples in these slots."""
         for name, value in values.items():
             if name not in self.fields:
                 raise SpecError(f"the buffer has no field {name!r}: it has {', '.join(self.fields)}")
             self.fields[name][slots] = value.to(self.fields[name].dtype)
 
     def stored(self, positions: Tensor) -> dict[str, Tensor]:
-        """What stands beside the examples at these positions."""
+        """All fields except `x` and `y` of the examples at these positions."""
         return {name: field[positions] for name, field in self.fields.items() if name not in ("x", "y")}
 
     def draw(self, sets: int, count: int, generator: Generator, among: Tensor | None = None) -> Tensor:
-        """Positions [sets, count]: each row a uniformly drawn set of different examples; `among` these positions, or
-        all.
+        """Positions [sets, count]: each row is a uniform sample of different examples, out of the positions `among`
+        (default: all).
 
         Floyd's algorithm: its cost depends on how much is drawn, not on the capacity.
         """

@@ -1,4 +1,4 @@
-"""A network people keep: it learns what arrives, predicts, says what it still recalls, and is saved until next week."""
+"""A network people keep: it learns new data as it arrives, predicts, reports its recall, and can be saved."""
 
 import contextlib
 import copy
@@ -70,18 +70,18 @@ Model = str | nn.Module | Callable[..., nn.Module]
 
 
 class Learner:
-    """A network that learns what arrives and keeps what it has learned.
+    """A network that learns new data as it arrives and keeps what it has learned.
 
         learner = Learner(model="resnet18", method="tfcsr", buffer_capacity=2000, seed=0)
         learner.learn(x, y, epochs=20)
         learner.learn("week2/")
         learner.predict(x)
 
-    `model` is a name (`tfcsr list models`), an nn.Module, or a function that makes one of the shape of an example and
-    the number of classes. `head` names its last linear layer where it cannot be found. `normalise` is "auto", learned
-    from the first data; "none"; or mean and std, of pixels in 0..1 where examples are uint8, else in their own units.
-    `transform` gets the stored examples of each training batch, `transform_each` one example. `size` is what the images
-    of folders are brought to. The rest are the fields and options of `tfcsr learn --help`.
+    `model` is a name (`tfcsr list models`), an nn.Module, or a function from an example's shape and the number of
+    classes to an nn.Module. `head` names its last linear layer, if that cannot be found. `normalise` is "auto" (learned
+    from the first data), "none", or mean and std: for uint8 examples in units of 0..1, otherwise in their own units.
+    `transform` gets the stored examples of each training batch; `transform_each` gets one example. Images from folders
+    are resized to `size`. All other arguments are the fields and options of `tfcsr learn --help`.
     """
 
     def __init__(
@@ -130,43 +130,43 @@ class Learner:
 
     @property
     def classes(self) -> list[Hashable]:
-        """The labels it knows, in order of first sight."""
+        """The labels it knows, in order of first appearance."""
         return list(self._labels)
 
     @property
     def model(self) -> nn.Module:
-        """The plain network, in the form `torch` knows: from normalised examples to a score for each class."""
+        """The plain nn.Module: from normalised examples to logits."""
         return self._ready().model
 
     @property
     def history(self) -> list[Instalment]:
-        """What was learned when."""
+        """One entry for each `learn`: what was learned, and when."""
         return [Instalment.of(entry, self.classes) for entry in self._history.instalments]
 
     @property
     def is_learning(self) -> bool:
-        """Whether its folder holds a learn that was not finished."""
+        """Whether its folder holds an unfinished `learn`."""
         return self._folder is not None and self._learning(self._folder).newest() > 0
 
     def has_just_learned(self, x: Any, y: Any = None, *, skip_unreadable: bool = False) -> bool:
-        """Whether these very examples were the last it learned."""
+        """Whether the last `learn` had exactly these examples."""
         if not self._history.instalments:
             return False
         arrival = read(x, y, form=self._form, size=self._size, skip_unreadable=skip_unreadable)
         return bool(self._history.instalments[-1]["data"] == arrival.fingerprint())
 
     def settings(self) -> dict[str, Any]:
-        """What it was made with."""
+        """The settings it was made with."""
         return {"spec": self._given.identity(), "size": self._size}
 
     def checked(self, x: Any) -> Tensor:
-        """Examples as this network takes them; an error where it cannot."""
+        """Examples in the form this network takes; an error if they do not fit."""
         self._ready()
         assert self._form is not None
         return read_unlabelled(x, self._form).x
 
     def read_images(self, paths: Sequence[str | Path]) -> np.ndarray:
-        """Image files as this network takes them."""
+        """Image files in the form this network takes."""
         self._ready()
         assert self._form is not None
         if not self._form.is_image:
@@ -204,9 +204,9 @@ class Learner:
         """Learn these examples: arrays or tensors with labels, a torch Dataset, an image folder or an .npz file. Their
         classes may be new, known, or both.
 
-        A learner that was saved or loaded keeps its progress in that folder, one that was not in `folder`; a call that
-        was killed goes on with `resume=True` and the same data. Where a call fails, the learner is as it was before.
-        `listeners` get the loop's events; `stop` and `command` are for who stops it from outside.
+        Checkpoints go into the folder the learner was saved to or loaded from; if there is none, into `folder`. A call
+        that was killed resumes with `resume=True` and the same data. If a call fails, the learner stays as it was
+        before. `listeners` are callbacks: each gets the loop's events. `stop` and `command` let a caller stop it early.
         """
         spec = self.spec if epochs is None else self.spec.replace(epochs=epochs)
         if self._loop is not None:
@@ -456,11 +456,11 @@ class Learner:
     # Asking
 
     def predict(self, x: Any) -> np.ndarray:
-        """The label of each example, in the user's own words."""
+        """The predicted label of each example, as the user gave it."""
         return self._named(self._scores(x).argmax(dim=1))
 
     def predict_proba(self, x: Any) -> np.ndarray:
-        """A probability for each example and class, the classes as in `classes`."""
+        """Class probabilities, one row per example, with columns in the order of `classes`."""
         found: np.ndarray = self._scores(x).float().softmax(dim=1).cpu().numpy()
         return found
 
@@ -492,8 +492,8 @@ class Learner:
         return mixed
 
     def evaluate(self, x: Any, y: Any = None) -> Evaluation:
-        """Accuracy on examples with known labels, overall and of each class, against the best it ever was. A label that
-        was never learned counts as wrong. What was found is kept with the learner.
+        """Accuracy on labelled examples, overall and per class, with the best so far. A label that was never learned
+        counts as wrong. The learner keeps the result.
         """
         loop = self._ready()
         arrival = read(x, y, form=self._form, size=self._size)
@@ -520,7 +520,7 @@ class Learner:
         )
 
     def recall(self) -> Recalled:
-        """What is still known of each class, asked of the memory now; and every probe there was."""
+        """Probe the memory now: recall overall and per class. The result also has every earlier probe."""
         with settings(self.spec):
             recall = self._ask()
         if recall is None:
@@ -552,8 +552,8 @@ class Learner:
         return dict(zip(self._labels, counts, strict=True))
 
     def forget(self, label: Hashable) -> int:
-        """Remove the examples of a class from the memory, and say how many there were. The network itself is not
-        touched: it will forget the class by itself, as others are learned.
+        """Remove the examples of a class from the memory, and return how many there were. The network itself does not
+        change: it forgets the class by itself, as it learns others.
         """
         loop = self._ready()
         if not isinstance(label, Hashable) or label not in self._labels:
@@ -569,8 +569,8 @@ class Learner:
         return past + loop.learner.buffer.remove(number) + loop.learner.exam.kept.remove(number)
 
     def export(self, path: str | Path) -> Path:
-        """Write a self-contained program, by suffix `.pt2` (torch.export) or `.onnx`: from examples as `predict` takes
-        them to a score for each class, with the names of the classes inside.
+        """Write a self-contained program, to a path that ends in `.pt2` (torch.export) or `.onnx`. It takes examples as
+        `predict` does, returns a score for each class, and holds the class names.
         """
         loop = self._ready()
         assert self._form is not None
@@ -587,7 +587,7 @@ class Learner:
     # Keeping
 
     def save(self, folder: str | Path) -> Path:
-        """Keep everything in a folder, to be loaded again: a kill while it is written leaves what was there before."""
+        """Save everything in a folder, for `load`. If this is killed, the folder keeps what was there before."""
         folder = Path(folder)
         if self._loop is not None:
             self._loop.require_same_parameters()
@@ -689,8 +689,8 @@ class Learner:
         transform_each: Transform | None = None,
         device: str | None = None,
     ) -> Self:
-        """The learner that was saved in a folder, or the network that a run has kept. A model or a transform that was
-        given as an object has to be given again: a folder holds no code.
+        """Load the learner that a folder holds, or the network that a run has kept. A model or a transform that was
+        given as an object must be given again: a folder holds no code.
         """
         folder = Path(folder)
         if (folder / MODEL_FILE).exists() and (folder / "result.json").exists():
@@ -772,7 +772,7 @@ class Learner:
         return learner
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that changes."""
+        """All state that changes."""
         loop = self._loop
         built = None
         if loop is not None and self._form is not None:

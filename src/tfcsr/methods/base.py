@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 # Of every method that keeps a buffer: one that lists these has one.
 BUFFER = (
-    Option("buffer_capacity", int, 200, "how many past examples are kept", low=1, high=10**8),
-    Option("policy", str, "reservoir", "which examples the buffer keeps", choices=POLICIES),
+    Option("buffer_capacity", int, 200, "capacity of the replay buffer, in examples", low=1, high=10**8),
+    Option("policy", str, "reservoir", "the policy that decides which examples the buffer keeps", choices=POLICIES),
     Option(
         "exam_share",
         float,
         0.0,
-        "share of buffer_capacity that is an exam: examples that are never trained on, which probes then ask for",
+        "share of buffer_capacity used as an exam: examples that are never trained on, and that probes then test",
         low=0,
         high=0.9,
     ),
@@ -64,16 +64,16 @@ REPLAY = (
         "buffer_fill",
         str,
         "before",
-        "when a task's examples pass into the buffer: `before` it is trained on, so that replay holds some of them,"
-        " or `after`",
+        "when a task's examples enter the buffer: `before` training on the task, so that some of them are replayed, or"
+        " `after`",
         choices=("before", "after"),
     ),
     Option(
         "new_data",
         str,
         "all",
-        "which new examples an epoch of mixed batches uses: `all`, or `half`, the paper's (of each batch drawn, the"
-        " first half; the rest goes unused)",
+        "new examples that an epoch of mixed batches uses: `all`, or `half`, as in the paper (the first half of each"
+        " batch drawn; the rest goes unused)",
         choices=("all", "half"),
         paper="half",
     ),
@@ -81,7 +81,7 @@ REPLAY = (
         "replay_view",
         str,
         "fresh",
-        "augmented replay: a `fresh` view each time, or the one `frozen` view that was stored, the paper's",
+        "augmentation of replayed examples: a `fresh` view each time, or the one `frozen` view stored, as in the paper",
         choices=("fresh", "frozen"),
         paper="frozen",
     ),
@@ -89,42 +89,40 @@ REPLAY = (
         "replay_epochs",
         str,
         "all",
-        "in which epochs of a task batches are mixed: `all`, `none`, a list like 1,3,5, or, where a method has a"
-        " schedule, those in which it is `due`",
+        "epochs of a task with replay (mixed batches): `all`, `none`, a list like 1,3,5, or `due`: those that the"
+        " method's schedule names, if it has one",
         read=_replay_epochs,
     ),
-    Option("replay_per_batch", int, 0, "how many examples of a mixed batch are replayed; 0: half", low=0, high=10**6),
+    Option("replay_per_batch", int, 0, "replayed examples in a mixed batch; 0: half", low=0, high=10**6),
     Option(
         "unmixed",
         str,
         "full",
-        "an epoch without replay has `full` batches of new examples, or the `same` new examples as a mixed one and"
-        " nothing in place of the replayed, a control",
+        "batches of an epoch without replay: `full` of new examples, or with the `same` new examples as a mixed batch"
+        " and none in place of the replayed ones (a control)",
         choices=("full", "same"),
     ),
 )
 # Of every method that goes by a schedule.
 SCHEDULE = (
-    Option("schedule", str, "expanding", "when the next probe is due", choices=SCHEDULES),
+    Option("schedule", str, "expanding", "the schedule that sets when the next probe is due", choices=SCHEDULES),
     Option(
         "schedule_per",
         str,
         "memory",
-        "whether the `memory` as a whole is due, or each `class` by itself",
+        "one schedule for the whole `memory`, or one for each `class`",
         choices=("memory", "class"),
     ),
 )
 # Of every method that asks what is recalled of it.
 PROBE = (
-    Option(
-        "probe_size", int, 256, "at most that many examples of the buffer are asked for in a probe", low=1, high=10**8
-    ),
+    Option("probe_size", int, 256, "the most examples that a probe tests", low=1, high=10**8),
     Option(
         "probe_mode",
         str,
         "eval",
-        "`eval` as in the paper; `train`, where batch-norm statistics move; `placebo`, which only draws numbers from"
-        " the replay generator; or `none`. The last two count as passed",
+        "how a probe runs: `eval` mode, as in the paper; `train` mode, in which batch-norm statistics change;"
+        " `placebo`, which only draws numbers from the replay generator; or `none`. The last two count as passed",
         choices=("eval", "train", "placebo", "none"),
     ),
 )
@@ -178,7 +176,7 @@ class Method:
     sees_all_tasks: ClassVar[bool] = False
     """Only an upper bound trains on more than the newest task."""
     outside_step: ClassVar[tuple[str, ...]] = ()
-    """The names in `state_dict` that neither `loss`, `penalty` nor `after_step` looks at."""
+    """The names in `state_dict` that neither `loss`, `penalty` nor `after_step` reads."""
     style: ClassVar[tuple[str, str] | None] = None
     """Its colour and line in figures; else one that is free. Not inherited."""
     baseline: ClassVar[int] = 0

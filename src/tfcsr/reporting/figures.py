@@ -210,16 +210,27 @@ def recall_timeline(axes: Axes, result: Result) -> None:
     threshold, lowest = result.spec.get("mastery_threshold"), min(probe["recall"] for probe in result.probes)
     if threshold is not None and is_kind(threshold, float):
         axes.axhline(threshold, color="#666666", lw=0.8, ls=":")
-        axes.annotate(f"threshold {threshold:g} %", (0, threshold), xytext=(2, -9), textcoords="offset points", size=8)
         lowest = min(lowest, threshold)
+        # In the axis, where no probe can lie on it.
+        axes.annotate(
+            f"{threshold:g} % to\npass",
+            (1, threshold),
+            xytext=(3, 0),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset points",
+            size=8,
+            va="center",
+            color="#666666",
+        )
     axes.set(
         xlabel="epoch",
         ylabel="recall of the buffer (%)",
-        ylim=(max(0, lowest - 12), 101.5),
+        # From 0, unless everything lies so high that half of the picture would be empty.
+        ylim=(0 if lowest < 50 else lowest - 12, 101.5),
         xlim=(0, sum(result.epochs_per_task)),
     )
     spec = result.spec
-    _title(axes, f"{spec['method']}, seed {spec['seed']}: probes passed (•) and failed (×), and gaps")
+    _title(axes, f"{spec['method']}, seed {spec['seed']}: probes passed (•) and failed (×)")
 
 
 def _timeline(axes: Axes, group: Group) -> None:

@@ -1,4 +1,4 @@
-"""Runs and comparisons as Python users call them: with a progress bar on request, and a result that shows itself."""
+"""Runs and comparisons for Python users: a progress bar on request, and a result that prints as a table."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ from tfcsr.training.events import Listener
 
 
 class ShownComparison(Comparison):
-    """A comparison that a prompt shows as a table, and a notebook too."""
+    """A comparison that a prompt or a notebook shows as a table."""
 
     def __repr__(self) -> str:
         from tfcsr.reporting.tables import as_text, comparison_notes, comparison_table
@@ -33,12 +33,13 @@ class ShownComparison(Comparison):
 def run(
     spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = None, *, progress: bool = False
 ) -> Result:
-    """Train and evaluate as the spec says; with `spec.out`, keep spec, events, checkpoints and result in that folder.
+    """Train and evaluate as the spec says. The folder `spec.out`, if given, keeps spec, events, checkpoints and result.
 
-    A folder in which this very spec is already complete gives its result at once; one in which it was begun goes on
-    from its last checkpoint, to the same result. `listeners` get the run's events. `stop` is how to end it early.
+    If this very spec is already complete there, its result is returned at once. If it is unfinished, the run resumes
+    from its last checkpoint, to the same result. `listeners` are callbacks: each gets the run's events. `stop` ends the
+    run early.
 
-    `progress` shows a bar on standard error; where that is no terminal, a line after each task.
+    `progress` shows a bar on standard error, or a line after each task where that is no terminal.
     """
     with ExitStack() as stack:
         if progress:
@@ -55,7 +56,7 @@ def run(
 def resume(
     folder: str | Path, listeners: Iterable[Listener] = (), stop: Stop | None = None, *, progress: bool = False
 ) -> Result:
-    """Finish the run that was begun in this folder. The other arguments are those of `run`."""
+    """Finish the unfinished run in this folder. The other arguments are those of `run`."""
     return run(RunFolder(folder).spec(), listeners, stop, progress=progress)
 
 
@@ -70,24 +71,24 @@ def compare(
     equal_steps: bool = False,
     class_orders: int = 1,
     progress: bool = False,
-    watcher: Watcher = lambda spec, news: None,
+    watcher: Watcher = lambda spec, update: None,
     stop: Stop | None = None,
     **spec_fields: Any,
 ) -> Comparison:
-    """Run every method with every seed, but for what is already complete in `out`, and summarise. Runs that were begun
-    there go on; those that another process is at work on are left to it.
+    """Run every method with every seed, and summarise. Runs that are complete in `out` are reused, unfinished ones
+    resume. If another process is at work on a run, that run is left to it.
 
-    `seeds` is how many, or which; `baseline` is the method the others are paired with (er, if it takes part); `workers`
-    how many runs go on at once (one per core; on a GPU, as many as fill it and fit its memory). Other arguments are
-    spec fields for all runs.
+    `seeds` is a number of seeds, or a list of them. `baseline` is the method the others are paired with (er, if it
+    takes part). `workers` is the number of runs at once (one per core; on a GPU, as many as fill it and fit its
+    memory). Other arguments are spec fields for all runs.
 
-    `equal_steps` gives every method the steps that plain training takes: a mixed batch uses half of the new examples it
-    stands for, and `joint` takes no longer than the newest task alone. `class_orders` says how many orders of the
-    classes the seeds share: with 1, all have the same, and intervals hold for that order.
+    `equal_steps` gives every method the optimizer steps of plain training: a mixed batch uses half of the new examples
+    it stands for, and `joint` takes as many steps as the newest task alone. `class_orders` is the number of class
+    orders that the seeds share. With 1, all seeds have the same order, and intervals hold for that order.
 
-    `progress` shows bars on standard error; where that is no terminal, a line after each run. `watcher` is called with
-    the spec of a run and an event of it, its result, or the error that ended it. `print` shows the comparison as a
-    table, and so does a notebook.
+    `progress` shows bars on standard error, or a line after each run where that is no terminal. `watcher` is a
+    callback: it gets a run's spec, and an event of the run, its result, or the error that ended it. `print` and
+    notebooks show the comparison as a table.
     """
     with ExitStack() as stack:
         watch = watcher
@@ -99,9 +100,9 @@ def compare(
             runs = len(grid.names_of(methods, equal_steps=equal_steps)) * len(seed_numbers(seeds))
             display = stack.enter_context(ComparisonDisplay(runs, Console(stderr=True)))
 
-            def watch(spec: RunSpec, news: Any) -> None:
-                display(spec, news)
-                watcher(spec, news)
+            def watch(spec: RunSpec, update: Any) -> None:
+                display(spec, update)
+                watcher(spec, update)
 
         found = grid.compare(
             benchmark=benchmark,

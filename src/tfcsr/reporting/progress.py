@@ -250,11 +250,11 @@ class ComparisonDisplay:
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
-    def __call__(self, spec: RunSpec, news: Event | Result | TfcsrError) -> None:
-        if isinstance(news, dict):
-            self._event(spec, news)
+    def __call__(self, spec: RunSpec, update: Event | Result | TfcsrError) -> None:
+        if isinstance(update, dict):
+            self._event(spec, update)
         else:
-            self._ended(spec, news)
+            self._ended(spec, update)
         running = sum(position.share for _, position in self.open.values())
         left = ""
         if self.done - self.found + running > 0.2:
@@ -277,14 +277,14 @@ class ComparisonDisplay:
             text = f"{name}: no memory left beside the others; it waits, {event['at_once']} at once go on"
             self.progress.console.print(Text(text, style="yellow"))
 
-    def _ended(self, spec: RunSpec, news: Result | TfcsrError) -> None:
+    def _ended(self, spec: RunSpec, update: Result | TfcsrError) -> None:
         name, key = self.label(spec), spec.key()
         self.done += 1
         if key in self.open:
             self.progress.remove_task(self.open.pop(key)[0])
-        elif isinstance(news, Result):
+        elif isinstance(update, Result):
             self.found += 1
             return
-        said = f"{news.final_accuracy:.2f} %" if isinstance(news, Result) else f"failed: {news}"
-        if isinstance(news, TfcsrError) or not self.console.is_terminal:
+        said = f"{update.final_accuracy:.2f} %" if isinstance(update, Result) else f"failed: {update}"
+        if isinstance(update, TfcsrError) or not self.console.is_terminal:
             self.progress.console.print(Text(f"{self.done}/{self.runs} {name}: {said}"))

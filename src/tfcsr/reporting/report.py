@@ -42,7 +42,7 @@ def _write(page: bytes, folder: str | Path, out: str | Path | None) -> Path:
 
 
 def render(data: str, *, live: bool = False) -> bytes:
-    """The page that shows a document. A live one asks its server for news."""
+    """The page that shows a document. A live one asks its server for updates."""
     import jinja2
     from markupsafe import Markup
 

@@ -1,4 +1,4 @@
-"""The live page: the report's, served to this machine alone, with news pushed as they come. It only reads.
+"""The live page: the report's, served to this machine alone, with updates pushed as they come. It only reads.
 
 Every user of a machine reaches its ports: the address has a token, and who does not know it is told nothing.
 """
@@ -41,8 +41,8 @@ class Watch:
 
     def __init__(self, results: Results) -> None:
         self.results = results
-        self.number = 0  # of the news: whoever has seen a smaller one gets them
-        self.news = ""
+        self.number = 0  # of the document's version: a client with a smaller one gets it
+        self.document = ""
         self._cost = 0.0
         self._looked = -float("inf")
         self._lock = asyncio.Lock()
@@ -60,7 +60,7 @@ class Watch:
     def _look(self) -> None:
         started = time.monotonic()
         if self.results.look() or not self.number:
-            self.news = document(self.results, live=True, room=ROOM)
+            self.document = document(self.results, live=True, room=ROOM)
             self.number += 1
         self._looked = time.monotonic()
         self._cost = self._looked - started
@@ -72,7 +72,7 @@ class Watch:
         while not leaving():
             if seen != self.number:
                 seen, spoke = self.number, time.monotonic()
-                yield f"id: {seen}\ndata: {self.news}\n\n"
+                yield f"id: {seen}\ndata: {self.document}\n\n"
             elif time.monotonic() - spoke > SECONDS_BETWEEN_SIGNS:
                 spoke = time.monotonic()
                 yield ": nothing new\n\n"
@@ -108,11 +108,11 @@ def application(results: Results, token: str, leaving: Callable[[], bool] = lamb
 
     async def page(request: "Request") -> "Response":
         await watch.look(wait=False)
-        return HTMLResponse(await asyncio.to_thread(render, watch.news, live=True), headers=HEADERS)
+        return HTMLResponse(await asyncio.to_thread(render, watch.document, live=True), headers=HEADERS)
 
-    async def news(request: "Request") -> "Response":
+    async def data(request: "Request") -> "Response":
         await watch.look(wait=False)
-        return Response(watch.news, media_type="application/json", headers=HEADERS)
+        return Response(watch.document, media_type="application/json", headers=HEADERS)
 
     async def events(request: "Request") -> "Response":
         return StreamingResponse(watch.told(leaving), media_type="text/event-stream", headers=HEADERS)
@@ -120,7 +120,7 @@ def application(results: Results, token: str, leaving: Callable[[], bool] = lamb
     # A page elsewhere can make a name of its own point here; what it cannot do is to be called by one of ours.
     trusted = Middleware(TrustedHostMiddleware, allowed_hosts=list(HOSTS), www_redirect=False)
     secret = Middleware(_OnlyWithToken, token=token)
-    places = {"": page, "data.json": news, "events": events}
+    places = {"": page, "data.json": data, "events": events}
     routes = [Route(f"/{{token}}/{name}", answer) for name, answer in places.items()]
     return Starlette(routes=routes, middleware=[trusted, secret])
 

@@ -1,4 +1,4 @@
-// The page around the charts: words, choices, light and dark, paper, and news from a live server.
+// The page around the charts: words, choices, light and dark, paper, and updates from a live server.
 
 function summary() {
   const one = group();
