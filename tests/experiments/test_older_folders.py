@@ -24,7 +24,9 @@ FOLDERS = Path(__file__).parents[1] / "folders" / "0.1.0"
 REPRODUCTION = Path(__file__).parents[2] / "docs" / "reproduction"
 METHODS = ["er", "tfcsr", "tfcsr-spaced", "si", "mgp", "ewc"]
 SETTINGS = {"epochs": 2, "max_per_class": 20, "device": "cpu", "workers": 1}
-LABELS = {*METHODS, "mgp, max_epochs 2", "si, si_lowest none"} - {"mgp", "si"}
+LABELS = {*METHODS, "mgp, max_epochs 2", "si, si_lowest none", "ewc, fisher batch"} - {"mgp", "si", "ewc"}
+# Of these the defaults were others.
+CHANGED = ("si", "ewc")
 
 
 @pytest.fixture
@@ -103,16 +105,16 @@ def comparing(out, **fields):
 
 
 def test_the_same_comparison_trains_only_what_would_come_out_otherwise_now(compared):
-    """The importance of SI is bounded now."""
+    """The importance of SI is bounded now, and EWC asks example by example."""
     before = {path.name for path in compared.iterdir()}
     trained, comparison = comparing(compared)
-    assert trained == {("si", 0), ("si", 1)}
+    assert trained == {(method, seed) for method in CHANGED for seed in (0, 1)}
     assert {path.name for path in compared.iterdir()} > before
     assert all((compared / name).exists() for name in before)
-    kept = {r.weights_sha256 for r in read_results(FOLDERS / "compared") if r.spec["method"] != "si"}
-    assert kept == {r.weights_sha256 for r in comparison.results if r.spec["method"] != "si"}
+    kept = {r.weights_sha256 for r in read_results(FOLDERS / "compared") if r.spec["method"] not in CHANGED}
+    assert kept == {r.weights_sha256 for r in comparison.results if r.spec["method"] not in CHANGED}
     assert comparison.errors == {}
-    assert set(series(compared)) == {*LABELS, "si, si_lowest zero"}
+    assert set(series(compared)) == {*LABELS, "si, si_lowest zero", "ewc, fisher examples"}
     assert comparing(compared)[0] == set()
 
 
@@ -159,7 +161,7 @@ def test_of_code_and_data_it_said_nothing(compared):
 @pytest.mark.skipif(not as_recorded(), reason="another processor, or another torch")
 def test_its_weights_still_come_out(tmp_path):
     there = {(r.spec["method"], r.spec["seed"]): r.weights_sha256 for r in read_results(FOLDERS / "compared")}
-    _, comparison = comparing(tmp_path / "new", seeds=1, si_lowest="none")
+    _, comparison = comparing(tmp_path / "new", seeds=1, si_lowest="none", fisher="batch")
     assert {(r.spec["method"], 0): r.weights_sha256 for r in comparison.results} == {
         key: value for key, value in there.items() if key[1] == 0
     }

@@ -36,7 +36,7 @@ def stopped(spec, at):
 
 
 @every_method
-@pytest.mark.parametrize("at", [1, 4, 9, 15])
+@pytest.mark.parametrize("at", [1, 9])
 def test_to_the_same_bits_metrics_and_events(tmp_path, method, at):
     whole = tfcsr.run(make_spec(**SETTINGS, method=method, out=str(tmp_path / "whole")))
     spec = make_spec(**SETTINGS, method=method, out=str(tmp_path / "run"))
