@@ -501,8 +501,9 @@ def _compare(options: dict[str, Any]) -> None:
     workers, orders, equal_steps = options.pop("workers"), options.pop("class_orders"), options.pop("equal_steps")
     from tfcsr.experiments.compare import compare, names_of
 
-    chosen = names_of(methods if methods == "all" else methods.split(","), equal_steps=equal_steps)
-    fields = _spec_fields(options, chosen)
+    methods = methods if methods == "all" else methods.split(",")
+    fields = _spec_fields(options, names_of(methods, {}, equal_steps=equal_steps))
+    chosen = names_of(methods, fields, equal_steps=equal_steps)
     for name in ("method", "seed"):  # a run's spec file may be given as it is
         fields.pop(name, None)
     out = fields.pop("out", None) or str(

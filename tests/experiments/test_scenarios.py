@@ -13,6 +13,7 @@ from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.data.benchmarks.permuted_mnist import permuted
 from tfcsr.data.benchmarks.rotated_mnist import rotated
 from tfcsr.errors import SpecError
+from tfcsr.experiments.compare import names_of
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import Method
 from tfcsr.training.batches import plan_epoch
@@ -264,3 +265,11 @@ def test_every_task_of_a_changed_benchmark_has_all_classes(tiny_changed):
 def test_a_domain_run_is_the_same_twice(tmp_path):
     spec = make_spec(method="er", scenario="domain", epochs=1)
     assert essence(tfcsr.run(spec)) == essence(tfcsr.run(spec))
+
+
+def test_all_methods_are_those_with_a_meaning_in_the_scenario():
+    fields = {"benchmark": "tiny", "scenario": "domain"}
+    assert set(METHODS.names()) - set(names_of("all", fields)) >= {"er-ace", "icarl", "tfcsr-distill"}
+    assert "icarl" in names_of("all", {"benchmark": "tiny"})
+    assert "mgp" not in names_of("all", {"benchmark": "tiny", "steps": 5})
+    assert names_of(["icarl"], fields) == ["icarl"]  # whoever names it is told

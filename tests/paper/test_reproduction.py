@@ -321,6 +321,9 @@ def test_expected_steps_are_the_papers():
         {"method": "er", "new_data": "all", "replay_per_batch": 4},
         {"method": "joint"},
         {"method": "joint", "joint_epoch": "newest"},
+        {"method": "finetune", "repeat": 0.5},
+        {"method": "er", "steps": 7},
+        {"method": "finetune", "scenario": "domain"},
     ],
 )
 def test_expected_steps_are_those_of_the_run(fields):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import tfcsr
+from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import BusyError, SpecError, TfcsrError, TfcsrWarning
 from tfcsr.experiments.folder import RunFolder, RunFolders
 from tfcsr.experiments.machine import cores, on_this_machine, settings, switches
@@ -25,7 +26,7 @@ from tfcsr.experiments.together import run_together
 from tfcsr.files import read_json, require_folder, write_json
 from tfcsr.methods import METHODS, preferred_baseline
 from tfcsr.plugins import source_of
-from tfcsr.spec import Parts, RunSpec, known_options, unknown_field
+from tfcsr.spec import FIELDS, Parts, RunSpec, known_options, unknown_field
 
 # A callback: it gets a run's spec, and an event of the run, its result, or the error that ended it.
 Watcher = Callable[[RunSpec, Update], None]
@@ -97,13 +98,13 @@ def compare(
     **spec_fields: Any,
 ) -> Comparison:
     """As `tfcsr.compare`, which documents the arguments, but without its progress bar."""
-    names, numbers = names_of(methods, equal_steps=equal_steps), seed_numbers(seeds)
+    base = {"benchmark": benchmark} | spec_fields
+    names, numbers = names_of(methods, base, equal_steps=equal_steps), seed_numbers(seeds)
     if not names or len(set(names)) < len(names):
         raise SpecError(f"methods {names} must be at least one, each once")
     baseline = baseline or preferred_baseline(names) or names[0]
     if baseline not in names:
         raise SpecError(f"baseline {baseline!r} is not among the compared methods {', '.join(names)}")
-    base = {"benchmark": benchmark} | spec_fields
     of_methods = specs_of(names, base)
     if equal_steps:
         if taken := [name for name in EQUAL_STEPS if name in spec_fields]:
@@ -142,12 +143,17 @@ def compare(
     return comparison
 
 
-def names_of(methods: str | Sequence[str], *, equal_steps: bool = False) -> list[str]:
-    """The names of the methods. `all` with equal steps leaves out methods whose steps cannot be made equal."""
-    if methods == "all":
-        gated = [name for name in METHODS.names() if any(o.name == "max_epochs" for o in METHODS.options(name))]
-        return [name for name in METHODS.names() if not (equal_steps and name in gated)]
-    return [methods] if isinstance(methods, str) else list(methods)
+def names_of(methods: str | Sequence[str], fields: Mapping[str, Any], *, equal_steps: bool = False) -> list[str]:
+    """The names of the methods. `all` leaves out those without a meaning in the scenario and, where steps are counted
+    or made equal, those that decide about them as they go.
+    """
+    if methods != "all":
+        return [methods] if isinstance(methods, str) else list(methods)
+    benchmark = BENCHMARKS.get(FIELDS["benchmark"].checked(fields.get("benchmark", FIELDS["benchmark"].default)))
+    scenario = FIELDS["scenario"].checked(fields.get("scenario") or benchmark.defaults.get("scenario", "class"))
+    gated = [name for name in METHODS.names() if any(o.name == "max_epochs" for o in METHODS.options(name))]
+    without = gated if equal_steps or fields.get("steps") else []
+    return [name for name in METHODS.names() if name not in without and scenario in METHODS.get(name).scenarios]
 
 
 # What lets a method take as many steps as plain training does.

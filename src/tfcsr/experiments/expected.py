@@ -5,6 +5,7 @@ import heapq
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from statistics import fmean, median
 from typing import Any
 
@@ -44,14 +45,17 @@ def kind_of(spec: RunSpec) -> Kind:
 
 def expected_steps(spec: RunSpec) -> int:
     """How many steps a run takes; where its method decides as it goes, at most."""
+    if spec.steps:
+        return int(spec.steps * spec.tasks)
     examples = EXAMPLES.get(spec.benchmark) or len(load(spec).train_y)
     if spec.max_per_class:
         examples = min(examples, spec.max_per_class * BENCHMARKS.get(spec.benchmark).classes)
     # Where a benchmark changes its images from task to task, each task has all of them.
     of_task = examples * (1 - spec.held_out) / (1 if BENCHMARKS.get(spec.benchmark).change else spec.tasks)
-    sizes = [of_task] * spec.tasks
+    again = of_task * spec.repeat / (1 - spec.repeat)
+    sizes = [of_task, *[of_task + again] * (spec.tasks - 1)]
     if METHODS.get(spec.method).sees_all_tasks and spec.get("joint_epoch") != "newest":
-        sizes = [of_task * number for number in range(1, spec.tasks + 1)]
+        sizes = list(accumulate(sizes))
     batch = spec.batch_size
     if spec.get("new_data") == "all":  # then half a batch or more is old, and an epoch has so many more of them
         batch -= spec.get("replay_per_batch") or batch // 2

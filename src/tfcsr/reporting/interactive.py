@@ -97,7 +97,8 @@ def compare(
 
             from tfcsr.reporting.progress import ComparisonDisplay
 
-            runs = len(grid.names_of(methods, equal_steps=equal_steps)) * len(seed_numbers(seeds))
+            names = grid.names_of(methods, {"benchmark": benchmark} | spec_fields, equal_steps=equal_steps)
+            runs = len(names) * len(seed_numbers(seeds))
             display = stack.enter_context(ComparisonDisplay(runs, Console(stderr=True)))
 
             def watch(spec: RunSpec, update: Any) -> None:

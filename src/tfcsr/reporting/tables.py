@@ -15,7 +15,7 @@ from tfcsr.errors import counted, printable
 from tfcsr.experiments.compare import Comparison
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate
-from tfcsr.reporting.words import no_interval
+from tfcsr.reporting.words import in_scenario, no_interval
 
 
 @dataclass(frozen=True)
@@ -209,7 +209,8 @@ def comparison_table(comparison: Comparison) -> FittingTable:
         Column("checks", [f"{row.memory_checks:.0f}" for row in rows], rank=2),
         Column("s", [f"{row.seconds:.1f}" for row in rows], rank=1),
     ]
-    title = f"{printable(comparison.benchmark)}: final accuracy, mean{spread}, paired differences"
+    specs = [result.spec for result in comparison.results]
+    title = f"{printable(comparison.benchmark)}{in_scenario(specs)}: final accuracy, mean{spread}, paired differences"
     return FittingTable(title, columns, _without_interval(comparison))
 
 

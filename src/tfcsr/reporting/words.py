@@ -1,8 +1,10 @@
 """What the data say, in plain words and no more of them than the data carry."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
+from typing import Any
 
+from tfcsr.data.benchmarks.base import SCENARIOS
 from tfcsr.errors import counted as counted
 from tfcsr.experiments.reading import Outlook
 from tfcsr.experiments.statistics import Estimate
@@ -47,6 +49,13 @@ def headline(counts: dict[str, int], outlook: Outlook) -> str:
     return f"{text} {what} needs about {rough_time(max(1, outlook.seconds))} more."
 
 
+def in_scenario(specs: Sequence[Mapping[str, Any]]) -> str:
+    """Which scenario all these runs were in, where it is another than `class`."""
+    found = {spec.get("scenario", "class") for spec in specs}
+    only = found.pop() if len(found) == 1 else "class"
+    return f", scenario {only}" if only in SCENARIOS and only != "class" else ""
+
+
 def no_interval(n: int) -> str:
     """What stands where fewer seeds were run than an interval takes."""
     return f"n {n}, no interval"
@@ -67,8 +76,10 @@ def compared(group: Group) -> str:
         seeds = f", {many} each" if len(group.series) > 1 else f", {many}"
     classes = max((len({*chain(*run.classes)}) for one in group.series for run in one.runs), default=0)
     split = f" with {counted(classes, 'class', 'classes')} in all" if classes else ""
+    scenario = in_scenario([run.spec for one in group.series for run in one.runs])
     runs = counted(complete, "complete run") + (f", {others} not complete" if others else "")
-    return f"{_listed(group.series)} learned {group.name}: {counted(group.tasks, 'task')}{split}{seeds} ({runs})."
+    what = f"{group.name}{scenario}: {counted(group.tasks, 'task')}{split}{seeds}"
+    return f"{_listed(group.series)} learned {what} ({runs})."
 
 
 def found(group: Group) -> str:
