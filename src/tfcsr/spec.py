@@ -33,6 +33,8 @@ OF_BENCHMARKS = (
     *("benchmark", "scenario", "tasks", "class_order", "repeat", "max_per_class", "pixels", "steps", "new_task"),
     *("data_dir", "keep_model", "out"),
 )
+# Tasks of a benchmark that changes its images from task to task.
+MOST_CHANGES = 100
 # The model of a learner that was given one made by hand.
 OWN = "own"
 
@@ -255,6 +257,11 @@ class RunSpec:
                     f"tasks {self.tasks} does not cut the {benchmark.classes} classes of {self.benchmark} into tasks of"
                     " the same labels, two or more: scenario domain needs that"
                 )
+        if benchmark.change is not None and self.tasks > MOST_CHANGES:
+            raise SpecError(
+                f"tasks {self.tasks} is too many for {self.benchmark}, which keeps the test images of each: use at most"
+                f" {MOST_CHANGES}"
+            )
         if self.repeat and (scenario != "class" or benchmark.change is not None):
             raise SpecError(f"repeat {self.repeat:g} is for scenario class, where classes arrive once: use 0")
 

@@ -110,6 +110,7 @@ def test_results_of_domain_runs_are_read_back(tmp_path):
             "icarl has no meaning in scenario domain: use it with class or task",
         ),
         ({"steps": -1}, "steps -1 is impossible"),
+        ({"benchmark": "rotated-mnist", "tasks": 101}, "tasks 101 is too many for rotated-mnist"),
         ({"steps": 5, "method": "mgp"}, "mgp"),
     ],
 )

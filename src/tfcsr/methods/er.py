@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tfcsr.spec import RunSpec
 
 WEIGHTING = (
-    "a mixed batch's loss: the mean over its `examples`; or, by `tasks`, at task k 1/k of the new ones' mean and"
-    " 1 - 1/k of the replayed ones'"
+    "loss of a mixed batch. `examples`: the mean over all its examples. `tasks`: at task k, 1/k times the mean over new"
+    " examples plus 1 - 1/k times the mean over replayed ones"
 )
 # Of every method that replays, whatever its loss.
 WITHOUT_WEIGHTING = (*BUFFER, *REPLAY)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from tfcsr.methods.learner import Learner
 
 FISHER = (
-    "what makes a weight important: over `examples`, the mean squared gradient of each one's loss; `exact`, its"
-    " expectation over the network's own answers; over each `batch`, that of the mean loss, the paper's"
+    "how the Fisher information is estimated. `examples`: the mean squared gradient of each example's loss. `exact`:"
+    " its expectation over the network's own outputs. `batch`, as in the paper: that of each batch's mean loss"
 )
 
 

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tfcsr.methods.learner import Learner
 
 WEIGHTING = (
-    "of the two parts at task k: `constant`, 1 and distill_weight; `each`, the second k - 1 times, once for each past"
-    " task, where tasks have answers of their own (scenarios task and domain); or `tasks`, 1/k and 1 - 1/k of that"
+    "weights of cross-entropy and distillation at task k. `constant`: 1 and distill_weight. `each`: in scenarios task"
+    " and domain, distillation k - 1 times, once for each past task. `tasks`: as `each`, times 1/k and 1 - 1/k"
 )
 
 
@@ -29,8 +29,8 @@ class LearningWithoutForgetting(Method):
     """
 
     options: ClassVar = (
-        Option("distill_weight", float, 1.0, "weight of the distance to the network before the task", low=0, high=1e6),
-        Option("temperature", float, 2.0, "at which the two networks are compared", low=0.01, high=1e3),
+        Option("distill_weight", float, 1.0, "weight of the distillation loss", low=0, high=1e6),
+        Option("temperature", float, 2.0, "temperature of the distillation", low=0.01, high=1e3),
         Option("weighting", str, "constant", WEIGHTING, choices=("constant", "each", "tasks")),
     )
     scenarios: ClassVar[tuple[str, ...]] = ("class", "domain", "task")

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class MasteryGatedProgression(ExperienceReplay):
     options: ClassVar = (
         *ExperienceReplay.options,
-        Option("mastery_threshold", float, 85.0, "accuracy on the newest task, in percent, to go on", low=0, high=100),
-        Option("retention_threshold", float, 15.0, "recall of the buffer, in percent, to go on", low=0, high=100),
-        Option("max_epochs", int, 50, "epochs after which it goes on in any case", low=1, high=10**6),
+        Option("mastery_threshold", float, 85.0, "accuracy on the newest task to go on, in percent", low=0, high=100),
+        Option("retention_threshold", float, 15.0, "recall of the buffer to go on, in percent", low=0, high=100),
+        Option("max_epochs", int, 50, "the most epochs on a task, mastered or not", low=1, high=10**6),
         Option(
             "gate_data",
             str,

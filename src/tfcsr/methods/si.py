@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 EPSILON = 1e-7
 LARGEST_IMPORTANCE = 0.001
-DAMPING = "added to the squared distance a weight has travelled, by which its path is divided"
-HIGHEST = "the largest importance a weight can have; 0: there is none"
+DAMPING = "damping: added to the squared distance in the denominator of the importance"
+HIGHEST = "upper bound of a weight's importance; 0: no bound"
 
 
 @METHODS.add("si")
@@ -32,7 +32,7 @@ class SynapticIntelligence(Method):
             "si_lowest",
             str,
             "zero",
-            "the least importance a weight can have: `zero`, or `none`, the paper's, where a weight whose movement"
+            "lower bound of a weight's importance: `zero`, or `none`, as in the paper, where a weight whose movement"
             " raised the loss is pushed away from its anchor",
             choices=("zero", "none"),
             paper="none",

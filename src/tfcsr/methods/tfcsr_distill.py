@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 # Far below any logit: no probability is left for it, and no infinity that a difference would turn into no number.
 NEVER = -1e4
 RECIPE = {"optimizer": "adamw", "lr": 7e-4, "weight_decay": 0.1, "lr_schedule": "cosine", "warmup_epochs": 1.0}
-OWN = "new examples compete with the classes of their `own` task, or with `all` seen"
-SCALING = "`root`: the weight grows with the root of old classes / new classes; or `none`"
-ALIGN = "how far, from 0 to 1, the weights of new classes in the head are brought to the length of the old ones'"
+OWN = "classes in the softmax of new examples: those of their `own` task, or `all` classes seen"
+SCALING = "how distill_weight grows: by the `root` of old classes / new classes, or not (`none`)"
+ALIGN = "weight aligning of the head: 0 is off; 1 brings new classes' weights to the mean norm of the old classes'"
 
 
 @METHODS.add("tfcsr-distill")
@@ -34,9 +34,9 @@ class DistilledConsolidation(TaskFocusedConsolidation):
 
     options: ClassVar = (
         *(option for option in TaskFocusedConsolidation.options if option.name != "weighting"),
-        Option("distill_weight", float, 0.5, "weight of the distance to the network before the task", low=0, high=1e6),
+        Option("distill_weight", float, 0.5, "weight of the distillation loss", low=0, high=1e6),
         Option("distill_scaling", str, "root", SCALING, choices=("root", "none")),
-        Option("temperature", float, 4.0, "at which the two networks are compared", low=0.01, high=1e3),
+        Option("temperature", float, 4.0, "temperature of the distillation", low=0.01, high=1e3),
         Option("new_classes", str, "own", OWN, choices=("own", "all")),
         Option("align", float, 0.5, ALIGN, low=0, high=1),
     )
