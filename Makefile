@@ -15,12 +15,11 @@ demo: $(READY)
 	@$(BIN)/tfcsr compare --benchmark split-digits --methods all --seeds 5 --out results/demo
 	@$(BIN)/tfcsr report results/demo
 
-# One worker more than there are cores: many tests wait for processes of their own.
 test: $(TESTS_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n $$($(BIN)/python -c 'import os; print(os.cpu_count() + 1)')
+	$(BIN)/python -m pytest -n auto
 
 define environment
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"tfcsr needs Python 3.11 or newer, this is {sys.version.split()[0]}: make PYTHON=/path/to/python3.12")'
