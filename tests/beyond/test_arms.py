@@ -19,9 +19,10 @@ from tfcsr.beyond.arms import (
     section_of,
     spread_epochs,
 )
-from tfcsr.beyond.study import chosen, mixed_epochs
+from tfcsr.beyond.study import mixed_epochs
 from tfcsr.errors import SpecError
 from tfcsr.experiments.record import question
+from tfcsr.experiments.study import sections_of
 from tfcsr.recall.schedule import SCHEDULES
 
 SHARED = {f"accuracy/{method}": f"frontier/{method}/{when}" for method, when in
@@ -151,10 +152,10 @@ def test_a_control_matches_on_other_data_too():
 
 
 def test_sections_are_chosen_by_name():
-    assert chosen(["beyond"]) == list(SECTIONS)
-    assert chosen(["beyond/exam", "beyond/accuracy", "beyond/exam"]) == ["accuracy", "exam"]
+    assert sections_of(["beyond"], "beyond", SECTIONS) == list(SECTIONS)
+    assert sections_of(["beyond/exam", "beyond/accuracy", "beyond/exam"], "beyond", SECTIONS) == ["accuracy", "exam"]
     with pytest.raises(SpecError, match="unknown target 'beyond/nope'"):
-        chosen(["beyond/nope"])
+        sections_of(["beyond/nope"], "beyond", SECTIONS)
 
 
 def test_other_data_takes_the_place_of_all():

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from tfcsr.paper.claims import Comparison, claims, holm
+from tfcsr.experiments.statistics import holm
+from tfcsr.paper.claims import Comparison, claims
 from tfcsr.paper.published import TARGETS
 from tfcsr.paper.reproduction import open_study
 

@@ -8,26 +8,15 @@ from statistics import fmean
 
 from tfcsr.beyond.arms import ARMS, SECTIONS, Arm, section_of, spread_epochs
 from tfcsr.data.benchmarks import BENCHMARKS
-from tfcsr.errors import SpecError
 from tfcsr.experiments.record import Record, Records, question
 from tfcsr.experiments.statistics import Estimate, optional_estimate, paired_difference
-from tfcsr.experiments.study import Study, read_records, seed_numbers
+from tfcsr.experiments.study import Study, read_records, sections_of, seed_numbers
 from tfcsr.spec import RunSpec
 
 STUDY = "beyond"
 # On other data these are as they are there.
 OF_BENCHMARK = {"augment": "none", "tasks": None, "model": None, "buffer_capacity": None, "batch_size": 64}
 NAMES = (STUDY, *(f"{STUDY}/{section}" for section in SECTIONS))
-
-
-def chosen(names: Iterable[str]) -> list[str]:
-    """The sections meant by these names, each once, in their order."""
-    wanted: set[str] = set()
-    for name in names:
-        if name not in NAMES:
-            raise SpecError(f"unknown target {name!r}: use one of {', '.join(NAMES)}")
-        wanted |= set(SECTIONS) if name == STUDY else {name.removeprefix(f"{STUDY}/")}
-    return [section for section in SECTIONS if section in wanted]
 
 
 class Beyond(Study):
@@ -146,4 +135,4 @@ def open_study(
     """What there is, without running anything: see `read_records`."""
     if data is not None:
         BENCHMARKS.require(data)
-    return Beyond(chosen(targets), seed_numbers(seeds), data, read_records(out, also))
+    return Beyond(sections_of(targets, STUDY, SECTIONS), seed_numbers(seeds), data, read_records(out, also))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
+from typing import Protocol, TypeVar
 
 from tfcsr.experiments.student import t_probability, t_quantile
 
@@ -63,3 +64,25 @@ def paired_difference(values: dict[int, float], baseline: dict[int, float]) -> E
     """The mean of value - baseline over the seeds that both have."""
     shared = [values[seed] - baseline[seed] for seed in values if seed in baseline]
     return estimate(shared) if shared else None
+
+
+class Judged(Protocol):
+    """A comparison, with the probability of a difference at least as large by chance."""
+
+    @property
+    def probability(self) -> float | None: ...
+
+
+One = TypeVar("One", bound=Judged)
+
+
+def holm(comparisons: Sequence[One], level: float = 0.05) -> list[One]:
+    """Those whose probability lies below the level divided by how many are left to be judged, smallest first."""
+    ordered = sorted(comparisons, key=lambda c: 1.0 if c.probability is None else c.probability)
+    found = []
+    for place, comparison in enumerate(ordered):
+        probability = comparison.probability
+        if probability is None or probability > level / (len(ordered) - place):
+            break
+        found.append(comparison)
+    return found

@@ -86,6 +86,16 @@ def read_records(out: str | Path, also: Iterable[str | Path] = ()) -> Records:
     return records
 
 
+def sections_of(names: Iterable[str], study: str, sections: Iterable[str]) -> list[str]:
+    """The sections that targets like `study` or `study/section` mean, each once, in their order."""
+    there, names = list(sections), list(names)
+    targets = [study, *(f"{study}/{section}" for section in there)]
+    for name in names:
+        if name not in targets:
+            raise SpecError(f"unknown target {name!r}: use one of {', '.join(targets)}")
+    return [section for section in there if study in names or f"{study}/{section}" in names]
+
+
 def seed_numbers(seeds: int | Sequence[int]) -> list[int]:
     numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     if not numbers or len(set(numbers)) < len(numbers):

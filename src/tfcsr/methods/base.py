@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from tfcsr.methods.learner import Learner
     from tfcsr.spec import RunSpec
 
+# Far below any logit: no probability is left for it, and no infinity that a difference would turn into no number.
+NEVER = -1e4
+
 # Of every method that keeps a buffer: one that lists these has one.
 BUFFER = (
     Option("buffer_capacity", int, 200, "capacity of the replay buffer, in examples", low=1, high=10**8),

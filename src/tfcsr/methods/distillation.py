@@ -4,8 +4,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-# Far below any logit: no probability is left for it, and no infinity that a difference would turn into no number.
-NEVER = -1e4
+from tfcsr.methods.base import NEVER
 
 
 def divergence(

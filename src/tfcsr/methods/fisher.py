@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from tfcsr.errors import SpecError
+from tfcsr.methods.base import NEVER
 
 # Examples that are looked at together.
 BATCH = 512
@@ -19,8 +20,6 @@ BATCH = 512
 MOST_BYTES = 256 << 20
 # Examples with which the layers' way is checked.
 CHECKED = 8
-# Far below any logit: no probability is left for it.
-NEVER = -1e4
 
 
 def of_batches(

@@ -14,6 +14,7 @@ from tfcsr.data.tasks import Examples
 from tfcsr.data.views import Views, crop_flip, draw_views
 from tfcsr.errors import SpecError
 from tfcsr.generators import Generators
+from tfcsr.methods.base import NEVER
 from tfcsr.models.head import features, find_head
 from tfcsr.models.predict import predict
 from tfcsr.recall.exam import Exam
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 # Of a large memory so many are asked once a task is learned: enough for half a point.
 MOST_ASKED = 10_000
-# Far below any logit: no probability is left for it, and no infinity that a difference would turn into no number.
-NEVER = -1e4
 
 
 @dataclass

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tfcsr.late import torch
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import Batch, Mix
+from tfcsr.methods.base import NEVER, Batch, Mix
 from tfcsr.methods.tfcsr import TaskFocusedConsolidation
 from tfcsr.options import Option
 
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from tfcsr.data.tasks import Task
     from tfcsr.methods.learner import Learner
 
-# Far below any logit: no probability is left for it, and no infinity that a difference would turn into no number.
-NEVER = -1e4
 RECIPE = {"optimizer": "adamw", "lr": 7e-4, "weight_decay": 0.1, "lr_schedule": "cosine", "warmup_epochs": 1.0}
 OWN = "classes in the softmax of new examples: those of their `own` task, or `all` classes seen"
 SCALING = "how distill_weight grows: by the `root` of old classes / new classes, or not (`none`)"

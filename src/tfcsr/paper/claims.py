@@ -3,12 +3,12 @@
 The paper tells many numbers several times, in a table and as the end of a curve; each counts once here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import median, stdev
 
 from tfcsr.experiments.record import Record
-from tfcsr.experiments.statistics import fit_probability, prediction_interval
+from tfcsr.experiments.statistics import fit_probability, holm, prediction_interval
 from tfcsr.paper.published import TARGETS
 from tfcsr.paper.reproduction import Reproduction, verdict
 
@@ -77,18 +77,6 @@ class Claims:
         points together.
         """
         return holm([*self.judged, *self.judged_points])
-
-
-def holm(comparisons: Sequence[Comparison], level: float = 0.05) -> list[Comparison]:
-    """Those whose probability lies below the level divided by how many are left to be judged, smallest first."""
-    ordered = sorted(comparisons, key=lambda c: 1.0 if c.probability is None else c.probability)
-    found = []
-    for place, comparison in enumerate(ordered):
-        probability = comparison.probability
-        if probability is None or probability > level / (len(ordered) - place):
-            break
-        found.append(comparison)
-    return found
 
 
 def claims(study: Reproduction) -> Claims:

@@ -7,6 +7,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from tfcsr.experiments.statistics import holm
 from tfcsr.files import write_bytes
 from tfcsr.reporting.figures import STYLE, save
 from tfcsr.reporting.pages import markdown_table, session_lines, with_interval
@@ -14,7 +15,7 @@ from tfcsr.reporting.styles import style
 from tfcsr.reporting.tables import Column, FittingTable
 from tfcsr.reporting.words import counted
 from tfcsr.scenarios.arms import ARMS, FIGURE, NAMES, SECTIONS, SOURCE
-from tfcsr.scenarios.study import LEVEL, Row, Scenarios, differing
+from tfcsr.scenarios.study import Row, Scenarios
 
 PAGE, PICTURE = "scenarios.md", "scenarios"
 OUTSIDE_COLOUR = "#222222"
@@ -29,7 +30,7 @@ HEAD = (
 RULE = (
     "**The rule.** An outside value is of one run. It lies *inside* when it is in the 95 % prediction interval of ours,"
     " where one more run of ours would lie with 95 % probability. One value in twenty should lie outside by chance: a"
-    " difference is called one when its probability is below 5 % divided by the number of values looked at."
+    " difference is called one only if Holm's correction for the number of values, at 5 %, leaves it."
 )
 APART = (
     "**What still differs.** The other code keeps 100 images of each digit from the start; our memory of 1,000 is"
@@ -130,12 +131,10 @@ def finding_lines(study: Scenarios) -> list[str]:
     if looks:
         inside = sum(look.inside for look in looks)
         found.append(f"{inside} of {len(looks)} outside values lie inside our prediction intervals.")
-        apart = [f"{NAMES[one.name.partition('/')[2]]} in `{one.name.partition('/')[0]}`" for one in differing(looks)]
-        level = LEVEL / len(looks)
-        ends = f"differ: {', '.join(apart)}." if apart else "differs."
-        found.append(
-            f"At {level:.2g}, the level for {counted(len(looks), 'look')}, {'these ' if apart else 'none '}{ends}"
-        )
+        apart = [f"{NAMES[one.name.partition('/')[2]]} in `{one.name.partition('/')[0]}`" for one in holm(looks)]
+        ends = f"differ: {', '.join(dict.fromkeys(apart))}." if apart else "differs."
+        which = "these" if apart else "none"
+        found.append(f"With all {counted(len(looks), 'look')} counted (Holm, 5 %), {which} {ends}")
     if "permuted" in study.sections:
         for row in study.rows("permuted"):
             if row.difference is not None:

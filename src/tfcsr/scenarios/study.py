@@ -14,14 +14,12 @@ from tfcsr.experiments.statistics import (
     paired_difference,
     prediction_interval,
 )
-from tfcsr.experiments.study import Study, read_records, seed_numbers
+from tfcsr.experiments.study import Study, read_records, sections_of, seed_numbers
 from tfcsr.scenarios.arms import ARMS, BASE, NAMES, SECTIONS
 from tfcsr.spec import RunSpec
 
 STUDY = "scenarios"
 TARGETS = (STUDY, *(f"{STUDY}/{section}" for section in SECTIONS))
-# At which a value lies outside a prediction interval, before it is shared among all that are looked at.
-LEVEL = 0.05
 
 
 class Scenarios(Study):
@@ -103,21 +101,6 @@ class Row:
         return [Look(self.name, v, self.interval, fit_probability(v, values)) for v in ARMS[self.name].outside]
 
 
-def differing(looks: Sequence[Look]) -> list[Look]:
-    """Those that differ even so: the level is shared among all looks (Bonferroni)."""
-    return [one for one in looks if not one.inside and (one.probability or 0.0) < LEVEL / len(looks)]
-
-
-def chosen(names: Iterable[str]) -> list[str]:
-    """The sections meant by these names, each once, in their order."""
-    wanted: set[str] = set()
-    for name in names:
-        if name not in TARGETS:
-            raise SpecError(f"unknown target {name!r}: use one of {', '.join(TARGETS)}")
-        wanted |= set(SECTIONS) if name == STUDY else {name.removeprefix(f"{STUDY}/")}
-    return [section for section in SECTIONS if section in wanted]
-
-
 def open_study(
     targets: Sequence[str],
     *,
@@ -129,4 +112,4 @@ def open_study(
     """What there is, without running anything: see `read_records`."""
     if data is not None:
         raise SpecError(f"data {data}: the scenarios are compared on the data that the outside code was run on")
-    return Scenarios(chosen(targets), seed_numbers(seeds), read_records(out, also))
+    return Scenarios(sections_of(targets, STUDY, SECTIONS), seed_numbers(seeds), read_records(out, also))
