@@ -86,7 +86,7 @@ class EagerLoop:
         training = self.ours.training
         data, buffer, views = training.steps.data, training.learner.buffer, training.learner.views
         for i in range(50):
-            new, replay, new_crops, old_crops = (None if t is None else t[i] for t in self.ours.batches.positions())
+            new, replay, new_crops, old_crops, _ = (None if t is None else t[i] for t in self.ours.batches.positions())
             assert new is not None
             assert replay is not None
             crops = new_crops, old_crops

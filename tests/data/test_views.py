@@ -1,4 +1,4 @@
-"""What `strong` adds to crop and flip: other colours and a square that is cut out."""
+"""What is added to crop and flip: other colours, a square that is cut out, and a patch of another image."""
 
 import pytest
 import torch
@@ -11,11 +11,15 @@ from tfcsr.data.views import (
     CROP,
     CUT,
     JITTER,
+    before_it,
     crop_flip,
     cut_out,
+    draw_patches,
     draw_views,
     normalise,
+    own_share,
     padding,
+    pasted,
     recoloured,
 )
 from tfcsr.methods.base import Mix
@@ -243,3 +247,60 @@ def test_shifts_stay_within_the_padding():
 def test_grey_images_are_learned(method):
     runs = [trained(method=method, augment=augment, epochs=2) for augment in ("strong", "strong", "crop-flip")]
     assert runs[0].weights_sha256() == runs[1].weights_sha256() != runs[2].weights_sha256()
+
+
+# A patch of another image
+
+
+def test_patches_are_drawn_for_a_share_of_the_batches():
+    patches = draw_patches(20_000, (3, 6, 9), drawing(), 0.25)
+    top, bottom, left, right = patches.unbind(dim=1)
+    assert (top >= 0).all()
+    assert (left >= 0).all()
+    assert (bottom <= 6).all()
+    assert (right <= 9).all()
+    assert (top <= bottom).all()
+    assert (left <= right).all()
+    area = (bottom - top) * (right - left)
+    assert 0.2 < (area > 0).float().mean() < 0.25  # a small one may have no pixel
+    assert area.max() == 54
+    own = torch.stack([own_share(patch, (3, 6, 9)) for patch in patches[:500]])
+    torch.testing.assert_close(own, 1 - area[:500] / 54)
+    assert (draw_patches(100, (3, 6, 9), drawing(), 0.0) == 0).all()
+    assert draw_patches(100, (3, 6, 9), drawing(), 1.0).any(dim=1).float().mean() > 0.9
+
+
+def test_each_image_gets_the_patch_of_the_one_before_it_new_of_new_and_old_of_old():
+    x = torch.arange(5.0)[:, None, None, None].expand(5, 1, 4, 4).contiguous()
+    seen = pasted(x, torch.tensor([1, 3, 2, 4]), 3)
+    inside = torch.zeros(4, 4, dtype=torch.bool)
+    inside[1:3, 2:4] = True
+    for image, (own, other) in zip(seen, [(0, 2), (1, 0), (2, 1), (3, 4), (4, 3)], strict=True):
+        assert (image[0][inside] == other).all()
+        assert (image[0][~inside] == own).all()
+    assert torch.equal(pasted(x, torch.zeros(4, dtype=torch.int64), 3), x)
+    assert before_it(torch.tensor([7, 8, 9, 5, 6]), 3).tolist() == [9, 7, 8, 6, 5]
+
+
+@pytest.mark.parametrize("augment", ["none", "crop-flip", "strong"])
+def test_the_plan_draws_patches_where_images_are_augmented(augment):
+    training = make_training(method="tfcsr-distill", augment=augment, cutmix=1.0, model="tiny-bn")
+    training.method.begin_task(training.tasks.task(1))
+    (plan,) = plan_epoch(training.learner, 80, Mix(new=8, replay=4, stride=8))
+    assert (plan.patches is None) == (augment == "none")
+    if plan.patches is not None:
+        assert plan.patches.shape == (10, 4)
+    usual = make_training(method="tfcsr-distill", augment=augment, cutmix=0.0)
+    usual.method.begin_task(usual.tasks.task(1))
+    (without,) = plan_epoch(usual.learner, 80, Mix(new=8, replay=4, stride=8))
+    assert without.patches is None
+    assert torch.equal(plan.new, without.new)
+    if augment != "none":
+        assert torch.equal(plan.new_views, without.new_views)
+
+
+def test_the_network_is_shown_the_patches():
+    """A run with them ends elsewhere than one without; both end well."""
+    fields = {"method": "tfcsr-distill", "augment": "crop-flip", "epochs": 2, "model": "tiny-bn"}
+    mixed, plain = (trained(cutmix=share, **fields).weights_sha256() for share in (1.0, 0.0))
+    assert mixed != plain

@@ -1,4 +1,4 @@
-"""tfcsr-distill: its loss against the formula written out, its head, and when it replays."""
+"""tfcsr-distill: its loss against the formula written out, and when it replays."""
 
 import dataclasses
 import math
@@ -6,11 +6,10 @@ import math
 import pytest
 import torch
 from tests.conftest import make_spec, make_training, trained
-from torch import nn
 
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import Batch
-from tfcsr.models.head import find_head
+from tfcsr.models.head import features
 
 CLASSES = 6
 ORDER = (4, 1, 0, 5, 3, 2)  # tasks of (4, 1), (0, 5) and (3, 2)
@@ -38,7 +37,8 @@ def a_batch(training, new, replayed):
     """Of these labels; images that the network has not seen."""
     y = torch.tensor([*new, *replayed])
     x = torch.randn((len(y), 1, 4, 4), generator=torch.Generator().manual_seed(2))
-    return Batch(x, y, len(new), {}), training.model(x)
+    logits, fed = training.learner.with_features(training.model, x)
+    return Batch(x, y, len(new), {}, features=fed), logits
 
 
 def softmax(scores, among):
@@ -67,11 +67,22 @@ def literal(training, batch, logits, own, past, rivals=None):
     loss = cross_entropy(rows[: batch.new], y[: batch.new], own if spec.new_classes == "own" else known)
     if batch.replayed:
         loss += cross_entropy(rows[batch.new :], y[batch.new :], rivals or known)
-    if past and spec.distill_weight:
+    if past and (spec.distill_weight or spec.feature_weight):
         before = training.method.old(batch.x).tolist()
         scale = math.sqrt(len(past) / len(own)) if spec.distill_scaling == "root" else 1.0
         loss += spec.distill_weight * scale * distance(before, rows, past, spec.temperature)
+        loss += spec.feature_weight * scale * turned(training, batch)
     return loss
+
+
+def turned(training, batch):
+    """The mean of 1 less the cosine between the features before the task and now."""
+    was = features(training.method.old, batch.x).tolist()
+    total = 0.0
+    for one, other in zip(was, batch.features.tolist(), strict=True):
+        inner = sum(a * b for a, b in zip(one, other, strict=True))
+        total += 1 - inner / math.sqrt(sum(a * a for a in one) * sum(b * b for b in other))
+    return total / len(was)
 
 
 @pytest.mark.parametrize(
@@ -83,15 +94,49 @@ def literal(training, batch, logits, own, past, rivals=None):
         {"distill_scaling": "none"},
         {"new_classes": "all"},
         {"distill_weight": 0.0},
+        {"feature_weight": 0.0},
+        {"feature_weight": 5.0, "distill_weight": 0.0},
+        {"feature_weight": 0.0, "distill_weight": 0.0},
     ],
     ids=str,
 )
 @pytest.mark.parametrize("replayed", [(), (4, 1, 1, 0, 5, 2, 3)], ids=["unmixed", "mixed"])
 def test_the_loss_is_the_formula(fields, replayed):
-    training = begun(3, **fields)
+    training = begun(3, model="tiny-bn", **fields)
     batch, logits = a_batch(training, (3, 2, 2, 3, 3), replayed)
     expected = literal(training, batch, logits, (3, 2), (0, 1, 4, 5))
     assert training.method.loss(batch, logits).item() == pytest.approx(expected, rel=1e-5)
+    if training.method.old is not None:
+        assert turned(training, batch) > 0.01
+
+
+@pytest.mark.parametrize("replayed", [(), (4, 1, 1, 0, 5, 2, 3)], ids=["unmixed", "mixed"])
+def test_of_images_with_a_patch_both_labels_count_by_their_area(replayed):
+    training = begun(3)
+    new, patch = (3, 2, 2, 3), torch.tensor([1, 4, 0, 2])  # 6 of 16 pixels
+    batch, logits = a_batch(training, new, replayed)
+    others = (*(new[i - 1] for i in range(4)), *(replayed[i - 1] for i in range(len(replayed))))
+    whose = dataclasses.replace(batch, y=torch.tensor(others))
+    own, other = (literal(training, which, logits, (3, 2), (0, 1, 4, 5)) for which in (batch, whose))
+    found = training.method.loss(dataclasses.replace(batch, patch=patch), logits)
+    assert found.item() == pytest.approx(own * 10 / 16 + other * 6 / 16, rel=1e-5)
+    assert own != pytest.approx(other, rel=1e-3)
+
+
+def test_where_tasks_are_told_a_patch_of_another_task_keeps_to_its_own():
+    training = begun(3, scenario="task")
+    batch, logits = a_batch(training, (3, 2), (4, 0, 1, 5))  # each before another task's
+    found = training.method.loss(dataclasses.replace(batch, patch=torch.tensor([0, 2, 0, 4])), logits)
+    assert found.item() < 100
+
+
+def test_features_have_their_gradient():
+    training = begun(2, model="tiny-bn", distill_weight=0.0)
+    batch, logits = a_batch(training, (0, 5), ())
+    grown = training.method.loss(batch, logits) - training.method._by_labels(logits, batch.y, 2)
+    grown.backward()
+    assert all(w.grad.abs().sum() > 0 for name, w in training.model.named_parameters() if name.startswith("0."))
+    assert all(w.grad is None for w in training.method.old.parameters())
 
 
 def test_by_class_the_replayed_compete_with_what_is_due_and_what_arrives():
@@ -171,14 +216,15 @@ def test_the_network_before_the_task_does_not_follow():
 
 
 def test_without_weight_no_copy_is_kept():
-    training = trained(method="tfcsr-distill", distill_weight=0.0, epochs=1)
+    training = trained(method="tfcsr-distill", distill_weight=0.0, feature_weight=0.0, epochs=1)
     assert training.method.old is None
+    assert trained(method="tfcsr-distill", distill_weight=0.0, epochs=1).method.old is not None
     assert trained(method="tfcsr-distill", epochs=1).method.old is not None
 
 
 @pytest.mark.parametrize("replayed", [(), (4, 1, 0, 5)], ids=["unmixed", "mixed"])
 def test_bare_of_what_it_adds_it_is_er_ace(replayed):
-    fields = {"distill_weight": 0.0, "align": 0.0, "distill_scaling": "none", "new_classes": "own"}
+    fields = {"distill_weight": 0.0, "feature_weight": 0.0, "distill_scaling": "none", "new_classes": "own"}
     training = begun(3, **fields)
     # er-ace's replayed compete with all outputs, of which here all are known.
     batch, logits = a_batch(training, (3, 2, 2), replayed)
@@ -216,84 +262,10 @@ def test_a_network_that_has_not_moved_is_at_no_distance():
     training = begun(3)
     training.model.load_state_dict(training.method.old.state_dict())
     batch, logits = a_batch(training, (3, 2), (4,))
-    plain = begun(3, distill_weight=0.0)
+    plain = begun(3, distill_weight=0.0, feature_weight=0.0)
     assert training.method.loss(batch, logits).item() == pytest.approx(
         plain.method.loss(batch, logits).item(), rel=1e-5
     )
-
-
-# The head
-
-
-def lengths(model):
-    return find_head(model).weight.norm(dim=1)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_the_head_is_aligned(share):
-    training = make_training(method="er", model="tiny-bn")
-    model, before = training.model, find_head(training.model).weight.detach().clone()
-    bias = find_head(model).bias.detach().clone()
-    with torch.no_grad():
-        find_head(model).weight[[1, 4]] *= 3
-    start = find_head(model).weight.detach().clone()
-    new, old = torch.zeros(6, dtype=torch.bool), torch.zeros(6, dtype=torch.bool)
-    new[[1, 4]], old[[0, 5]] = True, True
-    training.learner.align_head(new, old, share)
-    after = find_head(model).weight.detach()
-    assert torch.equal(after[~new], before[~new])  # neither the old ones nor those that are yet to come
-    assert torch.equal(find_head(model).bias, bias)
-    factor = (start[old].norm(dim=1).mean() / start[new].norm(dim=1).mean()) ** share
-    torch.testing.assert_close(after[new], start[new] * factor)
-    if share == 0:
-        assert torch.equal(after, start)
-    if share == 1:
-        assert lengths(model)[new].mean().item() == pytest.approx(lengths(model)[old].mean().item(), rel=1e-5)
-
-
-@pytest.mark.parametrize(("new", "old"), [((), (0,)), ((0,), ()), ((), ())])
-def test_there_is_nothing_to_align_without_new_and_old(new, old):
-    training = make_training(method="er")
-    before = find_head(training.model).weight.detach().clone()
-    masks = []
-    for labels in (new, old):
-        masks.append(torch.zeros(6, dtype=torch.bool))
-        masks[-1][list(labels)] = True
-    training.learner.align_head(*masks, 1.0)
-    assert torch.equal(find_head(training.model).weight, before)
-
-
-def test_the_named_head_is_aligned_not_the_last_there_is():
-    training = make_training(method="er", model="tiny-linear")
-    training.learner.model = nn.ModuleDict({"head": nn.Linear(3, 6), "other": nn.Linear(3, 6)})
-    training.learner.head = "head"
-    other = training.learner.model["other"].weight.detach().clone()
-    head = training.learner.model["head"].weight.detach().clone()
-    masks = torch.tensor([True, False] * 3), torch.tensor([False, True] * 3)
-    training.learner.align_head(*masks, 1.0)
-    assert torch.equal(training.learner.model["other"].weight, other)
-    assert not torch.equal(training.learner.model["head"].weight, head)
-
-
-def test_at_the_end_of_each_later_task_new_classes_are_brought_to_the_length_of_the_old():
-    found = []
-
-    def listener(event):
-        if event["event"] == "task_finished":
-            length = lengths(training.model)
-            classes = [list(part) for part in training.tasks.classes[: event["task"]]]
-            old = [label for part in classes[:-1] for label in part]
-            found.append((length[classes[-1]].mean().item(), length[old].mean().item()))
-
-    training = make_training((listener,), method="tfcsr-distill", align=1.0, lr=0.05, epochs=2)
-    training.run()
-    assert len(found) == 3
-    for new, old in found[1:]:
-        assert new == pytest.approx(old, rel=1e-4)
-    found.clear()
-    training = make_training((listener,), method="tfcsr-distill", align=0.0, lr=0.05, epochs=2)
-    training.run()
-    assert all(abs(new - old) > 1e-3 for new, old in found[1:])
 
 
 # When it replays
@@ -350,6 +322,6 @@ def test_nobody_asks_and_it_replays_all_the_same():
 
 def test_its_settings_are_defaults_that_can_be_given_otherwise():
     spec = make_spec(method="tfcsr-distill")
-    assert (spec.policy, spec.replay_epochs, spec.mastery_threshold) == ("class-balanced", "due", 0.0)
-    assert (spec.optimizer, spec.lr_schedule, spec.align) == ("adamw", "cosine", 0.5)
+    assert (spec.policy, spec.replay_epochs, spec.mastery_threshold) == ("herding", "due", 0.0)
+    assert (spec.optimizer, spec.lr_schedule, spec.cutmix) == ("adamw", "cosine", 0.5)
     assert make_spec(method="tfcsr-distill", policy="reservoir", optimizer="sgd").policy == "reservoir"

@@ -9,7 +9,7 @@ from torch.nn.utils import parametrizations, prune
 
 from tfcsr.errors import SpecError
 from tfcsr.models import MODELS
-from tfcsr.models.head import features, find_head, grow, named_head, resized, trace_head, without_head
+from tfcsr.models.head import Body, features, find_head, grow, in_two, named_head, resized, trace_head, without_head
 
 
 def seed_of(row: int) -> int:
@@ -264,3 +264,71 @@ def test_a_model_that_cannot_be_copied_is_told_so():
     model.late = torch.ones(2, requires_grad=True) * 2
     with pytest.raises(SpecError, match="cannot be copied: Only Tensors"):
         without_head(model, "head")
+
+
+class Nested(nn.Module):
+    """Its head is deep inside, and it behaves differently in training by itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(4))
+        self.inner = nn.ModuleDict({"norm": nn.BatchNorm1d(4), "top": nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3))})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        seen = self.inner["norm"](x * self.scale)
+        return self.inner["top"](seen * (2 if self.training else 1))
+
+
+@pytest.mark.parametrize("model", [Backwards, Nested, lambda: nn.Linear(4, 3)], ids=["backwards", "nested", "linear"])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_network_in_two_answers_as_in_one_and_learns_with_it(model, training, x):
+    whole = model()
+    name = trace_head(whole, x)
+    body, plain = Body(whole, name), copy.deepcopy(whole)
+    whole.train(training)
+    plain.train(training)
+    for _ in range(2):  # the second time, with other weights and statistics
+        logits, fed = in_two(body.of(whole), body.head, x)
+        expected = plain(x)
+        assert torch.equal(logits, expected)
+        assert torch.equal(named_head(plain, name)(fed), expected)
+        for answer, network in ((logits, whole), (expected, plain)):
+            network.zero_grad()
+            answer.square().sum().backward()
+            torch.optim.SGD(network.parameters(), lr=0.1).step()
+    assert all(torch.equal(a, b) for a, b in zip(whole.state_dict().values(), plain.state_dict().values(), strict=True))
+    assert list(whole.state_dict()) == list(plain.state_dict())
+
+
+def test_the_body_follows_modules_that_change_their_mode_and_heads_that_grow(x):
+    whole = Nested()
+    body = Body(whole, "inner.top.1")
+    whole.eval()
+    quiet, _ = in_two(body.of(whole), body.head, x)
+    assert torch.equal(quiet, whole(x))
+    whole.train()
+    whole.inner["norm"].eval()  # frozen for good
+    before = whole.inner["norm"].running_mean.clone()
+    loud, _ = in_two(body.of(whole), body.head, x)
+    assert torch.equal(loud, whole(x))
+    assert not torch.equal(loud, quiet)
+    assert torch.equal(whole.inner["norm"].running_mean, before)
+    grow(body.head, 7, seed_of)
+    assert in_two(body.of(whole), body.head, x)[0].shape == (len(x), 7)
+
+
+def test_a_head_with_two_names_is_left_out_under_both(x):
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.base, self.top = nn.Linear(4, 5), nn.Linear(5, 3)
+            self.holder = nn.ModuleDict({"top": self.top})
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.holder["top"](self.base(x))
+
+    twice = Twice()
+    body = Body(twice, "top")
+    logits, fed = in_two(body.of(twice), body.head, x)
+    assert torch.equal(logits, twice(x))
+    assert torch.equal(fed, twice.base(x))

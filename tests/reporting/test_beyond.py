@@ -108,7 +108,7 @@ def test_what_was_found_is_said(text):
     assert "The exam, ER: recall is not biased as far as can be told" in part(text, "exam")
     assert "What an exam costs in accuracy, paired: ER -1." in part(text, "exam")
     assert "| all of it |" in part(text, "ablation")
-    assert "against class-balanced" in part(text, "policies")
+    assert "against herding" in part(text, "policies")
     assert all(f"| {value.method} |" in part(text, "field") for value in FIELD)
     assert "split-mnist, 5 tasks of 10 epochs, cnn, memory 200: `tfcsr-distill` is number 1 of 5" in text
     assert part(text, "elsewhere").count("; the order is that at the paper's budget") == 4

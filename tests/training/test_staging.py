@@ -49,7 +49,8 @@ def planned(count, size, more=True):
     new = torch.randperm(count * size, generator=draw).reshape(count, size)
     replay = torch.randint(0, 9, (count, 3), generator=draw)
     crops = torch.randint(0, 3, (count, size, 3), generator=draw) if more else None
-    return Batches(new, replay, crops, crops, torch.arange(count).double() if more else None)
+    patches = torch.randint(0, 4, (count, 4), generator=draw) if more else None
+    return Batches(new, replay, crops, crops, patches, torch.arange(count).double() if more else None)
 
 
 @pytest.fixture

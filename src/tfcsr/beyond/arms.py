@@ -6,7 +6,7 @@ The budget is the paper's: Split CIFAR-100 in 10 tasks, ResNet-18 from scratch, 
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tfcsr.spec import Parts, RunSpec
@@ -40,8 +40,8 @@ PLAIN: Mapping[str, Any] = dict(RECIPE) | {
     "warmup_epochs": 0.0,
     "policy": "reservoir",
 }
-# iCaRL chooses its exemplars itself.
-OF_METHOD: Mapping[str, Mapping[str, Any]] = {"icarl": {"policy": "herding"}}
+# iCaRL chooses its exemplars itself, and so do we.
+OF_METHOD: Mapping[str, Mapping[str, Any]] = {"icarl": {"policy": "herding"}, OURS: {"policy": "herding"}}
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,11 @@ WITHOUT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "asymmetric": ("new examples compete with all classes", {"new_classes": "all"}),
     "distillation": ("no distillation", {"distill_weight": 0.0}),
     "scaling": ("its weight does not grow", {"distill_scaling": "none"}),
-    "alignment": ("head not aligned", {"align": 0.0}),
+    "features": ("no distillation of features", {"feature_weight": 0.0}),
+    "cutmix": ("no CutMix", {"cutmix": 0.0}),
     "cosine": ("constant learning rate", {"lr_schedule": "constant", "warmup_epochs": 0.0}),
     "strong": ("crop and flip alone", {"augment": "crop-flip"}),
-    "balance": ("reservoir instead of class-balanced memory", {"policy": "reservoir"}),
+    "herding": ("class-balanced instead of herded memory", {"policy": "class-balanced"}),
 }
 
 
@@ -144,7 +145,8 @@ def _arms() -> dict[str, Arm]:
         arms[f"exam/{method}"] = Arm(f"{NAMES[method]} with an exam", with_recipe(method, **EXAM), per_class=True)
     for name, (label, fields) in WITHOUT.items():
         arms[f"ablation/{name}"] = Arm(label, with_recipe(OURS, **fields))
-    for policy in ("herding", "ipm", "gradient"):
+    arms["policies/class-balanced"] = replace(arms["ablation/herding"], label="class-balanced")
+    for policy in ("reservoir", "ipm", "gradient"):
         arms[f"policies/{policy}"] = Arm(policy, with_recipe(OURS, policy=policy), seeds=3)
     for memory in (500, 2000):
         long: dict[str, Any] = {"epochs": 50, "new_data": "all", "buffer_capacity": memory}
@@ -169,13 +171,16 @@ def _choices() -> dict[str, dict[str, Any]]:
         ("lr", (3e-4, 1.5e-3)),
         ("distill_weight", (0.25, 1.0)),
         ("temperature", (2.0,)),
-        ("align", (0.0, 1.0)),
+        ("feature_weight", (0.0, 4.0)),
+        ("cutmix", (0.0, 1.0)),
         ("weight_decay", (0.0,)),
     ):
         tried |= {f"{name} {value:g}": with_recipe(OURS, RECIPE, **{name: value}) for value in values}
     for method in ("er", "er-ace", "derpp", "icarl"):
         tried[f"{NAMES[method]}, this recipe"] = with_recipe(method)
         tried[f"{NAMES[method]}, plain recipe"] = with_recipe(method, PLAIN)
+    for method in ("er", "er-ace", "derpp"):
+        tried[f"{NAMES[method]}, herded memory"] = with_recipe(method, policy="herding")
     return tried
 
 

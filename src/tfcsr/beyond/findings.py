@@ -440,7 +440,7 @@ def ablation(study: Beyond) -> list[Outcome]:
 def policies(study: Beyond) -> list[Outcome]:
     whole = f"accuracy/{OURS}"
     arms = [name for name in ARMS if section_of(name) == "policies"]
-    return [outcome(study, whole, label="class-balanced"), *(outcome(study, name, whole) for name in arms)]
+    return [outcome(study, whole, label="herding"), *(outcome(study, name, whole) for name in arms)]
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,39 @@ def draw_views(count: int, shape: Sequence[int], generator: Generator, augment: 
     return torch.cat(drawn, dim=1)
 
 
+def draw_patches(batches: int, shape: Sequence[int], generator: Generator, share: float) -> Tensor:
+    """The patch of each batch, in pixels: from row, to row, from column, to column. About this share of the batches has
+    one, of any area and at any place, as CutMix draws it (Yun et al. 2019); the others an empty one.
+    """
+    chosen, area, *centre = torch.rand(4, batches, generator=generator)
+    edges = []
+    for side, middle in zip(shape[-2:], centre, strict=True):
+        half, middle = area.sqrt() * side / 2, middle * side
+        edges += [(middle - half).round().clamp(0, side), (middle + half).round().clamp(0, side)]
+    patch: Tensor = torch.stack(edges, dim=1).long()
+    return patch.masked_fill((chosen >= share)[:, None], 0)
+
+
+def own_share(patch: Tensor, shape: Sequence[int]) -> Tensor:
+    """How much of an image is its own once it has this patch of another, from 0 to 1."""
+    top, bottom, left, right = patch.unbind()
+    return 1 - (bottom - top) * (right - left) / (shape[-2] * shape[-1])
+
+
+def before_it(rows: Tensor, new: int) -> Tensor:
+    """For each row of a batch the one before it: of new examples a new one, of replayed ones a replayed one."""
+    return torch.cat([rows[:new].roll(1, 0), rows[new:].roll(1, 0)])
+
+
+def pasted(x: Tensor, patch: Tensor, new: int) -> Tensor:
+    """Each image of a batch with this patch of the image before it."""
+    top, bottom, left, right = patch.unbind()
+    row, column = (torch.arange(side, device=x.device) for side in x.shape[-2:])
+    inside = ((row >= top) & (row < bottom))[:, None] & ((column >= left) & (column < right))
+    mixed = torch.where(inside, before_it(x, new), x)
+    return mixed.contiguous(memory_format=torch.channels_last)
+
+
 def crop_flip(x: Tensor, crops: Tensor) -> Tensor:
     """Each image padded with black, cropped back to its size and mirrored as its row of `crops` says."""
     _, _, height, width = x.shape

@@ -7,7 +7,7 @@ through `tfcsr.late`, so that its options are known without it; a plugin need no
 import copy
 import difflib
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -145,16 +145,32 @@ class Mix:
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch as the model sees it: `new` new examples first, then the replayed, with all that is stored of them."""
+    """One batch as the model sees it: `new` new examples first, then the replayed, with all that is stored of them.
+    Where images have a `patch` of another (option `cutmix`), `blend` gives what a loss is by both labels. `features`
+    are there for a method that `reads_features`.
+    """
 
     x: "Tensor"
     y: "Tensor"
     new: int
     stored: "Mapping[str, Tensor]"
+    patch: "Tensor | None" = None
+    features: "Tensor" = None  # type: ignore[assignment]
 
     @property
     def replayed(self) -> int:
         return len(self.y) - self.new
+
+    def blend(self, loss: "Callable[[Tensor], Tensor]") -> "Tensor":
+        """A loss by the labels of the images; of images with a patch, by the labels of the patches too, each as much as
+        it has of the image.
+        """
+        if self.patch is None:
+            return loss(self.y)
+        from tfcsr.data.views import before_it, own_share
+
+        own = own_share(self.patch, self.x.shape)
+        return own * loss(self.y) + (1 - own) * loss(before_it(self.y, self.new))
 
 
 class Method:
@@ -178,6 +194,8 @@ class Method:
     """In which it has a meaning. One with a `loss` of its own that does not say so has none in `task`: see `within`."""
     sees_all_tasks: ClassVar[bool] = False
     """Only an upper bound trains on more than the newest task."""
+    reads_features: ClassVar[bool] = False
+    """Whether `loss` reads `batch.features`: what the network's last layer was fed with."""
     outside_step: ClassVar[tuple[str, ...]] = ()
     """The names in `state_dict` that neither `loss`, `penalty` nor `after_step` reads."""
     style: ClassVar[tuple[str, str] | None] = None

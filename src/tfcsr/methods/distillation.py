@@ -1,4 +1,4 @@
-"""What is lost of a network's answers: the divergence from what it said before a task to what it says now."""
+"""How far a network is from what it was before a task: in its answers, and in its features."""
 
 import torch
 from torch import Tensor
@@ -26,6 +26,11 @@ def divergence(
     said = F.log_softmax((before / temperature).masked_fill(~among, NEVER), dim=1)
     says = F.log_softmax((now / temperature).masked_fill(~(among if now_among is None else now_among), NEVER), dim=1)
     return F.kl_div(says, said, reduction="batchmean", log_target=True)
+
+
+def turn(before: Tensor, now: Tensor) -> Tensor:
+    """By how much features [N, size] have turned: 1 less their cosine, the mean over examples."""
+    return 1 - F.cosine_similarity(now, before, dim=1).mean()
 
 
 def _within_tasks(before: Tensor, now: Tensor, among: Tensor, task_of: Tensor) -> Tensor:

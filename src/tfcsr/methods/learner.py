@@ -5,6 +5,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from tfcsr.data.views import Views, crop_flip, draw_views
 from tfcsr.errors import SpecError
 from tfcsr.generators import Generators
 from tfcsr.methods.base import NEVER
-from tfcsr.models.head import features, find_head
+from tfcsr.models.head import Body, features, in_two
 from tfcsr.models.predict import predict
 from tfcsr.recall.exam import Exam
 from tfcsr.recall.probe import Recall, score
@@ -46,9 +47,12 @@ class Learner:
     probes: list[dict[str, Any]] = field(default_factory=list)
     forward: Callable[[nn.Module, Tensor], Tensor] = lambda network, x: network(x)
     """Asks a network, this one or a frozen copy, for its answer to a batch; compiled, where steps are."""
+    forward_in_two: Callable[[nn.Module, nn.Module, Tensor], tuple[Tensor, Tensor]] = in_two
+    """The same for a network in two parts, up to its head and the head: the answer, and what the head was fed with."""
     task_of: Tensor | None = None
     """In scenario `task`, the task of each class: whoever asks says which task it is."""
     method: "Method" = field(init=False)
+    _bodies: "WeakKeyDictionary[nn.Module, Body]" = field(default_factory=WeakKeyDictionary, repr=False)
 
     @property
     def device(self) -> torch.device:
@@ -97,6 +101,16 @@ class Learner:
         with self.precision(), self.generators.dropout_at("asked"):
             return features(self.model, x, self.views.normalised, head=self.head)
 
+    def with_features(self, network: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What a network, this one or a frozen copy, answers to a batch, and its features: with gradients, in the mode
+        it is in.
+        """
+        if network not in self._bodies:
+            self._bodies[network] = Body(network, self.head)
+        body = self._bodies[network]
+        logits, fed = self.forward_in_two(body.of(network), body.head, x)
+        return logits, fed.float().flatten(1)
+
     def gradients(self, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Of stored images: what the network answers less their labels, and their features. The outer product of both
         is the gradient of an image's loss in the last layer.
@@ -113,15 +127,6 @@ class Learner:
             return copy.deepcopy(self.model).eval().requires_grad_(False)
         before.load_state_dict(self.model.state_dict())
         return before
-
-    def align_head(self, new: Tensor, old: Tensor, share: float) -> None:
-        """Bring the head's weights of new classes to the mean length of the old ones', all the way at share 1."""
-        if share == 0 or not bool(new.any() and old.any()):
-            return
-        with torch.no_grad():
-            weight = find_head(self.model, self.head).weight
-            length = weight.norm(dim=1)
-            weight[new] *= (length[old].mean() / length[new].mean().clamp(min=1e-12)) ** share
 
     def within(self, scores: Tensor, y: Tensor, otherwise: float = NEVER) -> Tensor:
         """Scores [N, classes] of examples with these labels; where tasks are told, with those of all other tasks'

@@ -17,17 +17,18 @@ if TYPE_CHECKING:
 RECIPE = {"optimizer": "adamw", "lr": 7e-4, "weight_decay": 0.1, "lr_schedule": "cosine", "warmup_epochs": 1.0}
 OWN = "classes in the softmax of new examples: those of their `own` task, or `all` classes seen"
 SCALING = "how distill_weight grows: by the `root` of old classes / new classes, or not (`none`)"
-ALIGN = "weight aligning of the head: 0 is off; 1 brings new classes' weights to the mean norm of the old classes'"
+FEATURES = "weight of the distillation of features: 1 - their cosine with those before the task"
+CUTMIX = "share of the batches whose images get a patch of another image (CutMix); none with augment none"
 
 
 @METHODS.add("tfcsr-distill")
 class DistilledConsolidation(TaskFocusedConsolidation):
-    """CE(new examples, over their own task's classes) + CE(replayed, over all seen) + w √(old / new classes) T² KL.
+    """CE(new, over their own classes) + CE(replayed, over all seen) + √(old / new classes) (w T² KL + v (1 - cos)).
 
-    The first two as in ER-ACE (Caccia et al. 2022); the last from the network before the task to this one, over old
-    classes, on all images of the batch, as in LwF (Li & Hoiem 2016), its weight growing as in LUCIR (Hou et al. 2019).
-    At the end of a task the head is aligned (Zhao et al. 2020). In the first task there is nothing to recall. Where
-    tasks are told, all three are within tasks.
+    The first two as in ER-ACE (Caccia et al. 2022). The others, on all images, from the network before the task to this
+    one: of its answers over old classes (LwF, Li & Hoiem 2016) and of its features (LUCIR, Hou et al. 2019). Images are
+    mixed by CutMix (Yun et al. 2019), the memory is herded (iCaRL, Rebuffi et al. 2017). In the first task there is
+    nothing to recall. Where tasks are told, answers are within tasks.
     """
 
     options: ClassVar = (
@@ -36,11 +37,14 @@ class DistilledConsolidation(TaskFocusedConsolidation):
         Option("distill_scaling", str, "root", SCALING, choices=("root", "none")),
         Option("temperature", float, 4.0, "temperature of the distillation", low=0.01, high=1e3),
         Option("new_classes", str, "own", OWN, choices=("own", "all")),
-        Option("align", float, 0.5, ALIGN, low=0, high=1),
+        Option("feature_weight", float, 1.0, FEATURES, low=0, high=1e6),
+        Option("cutmix", float, 0.5, CUTMIX, low=0, high=1),
     )
     # At threshold 0 the gap grows whatever is recalled; docs/beyond says why.
-    defaults: ClassVar = {"policy": "class-balanced", "replay_epochs": "due", "mastery_threshold": 0.0, **RECIPE}
+    defaults: ClassVar = {"policy": "herding", "replay_epochs": "due", "mastery_threshold": 0.0, **RECIPE}
+    version = 2
     scenarios = ("class", "task")
+    reads_features = True
     style = ("#B2182B", "-")
 
     def __init__(self, learner: "Learner") -> None:
@@ -57,7 +61,7 @@ class DistilledConsolidation(TaskFocusedConsolidation):
         self.arriving[list(task.classes)] = True
         self.known |= self.arriving
         self.own.copy_(self.arriving if self.spec.new_classes == "own" else self.known)
-        if task.number > 1 and self.spec.distill_weight:
+        if task.number > 1 and (self.spec.distill_weight or self.spec.feature_weight):
             self.old = self.learner.frozen_copy(self.old)
 
     def replays(self, task: "Task", epoch: int) -> bool:
@@ -74,22 +78,22 @@ class DistilledConsolidation(TaskFocusedConsolidation):
         return mix
 
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
-        from tfcsr.methods.distillation import divergence
+        from tfcsr.methods.distillation import divergence, turn
 
-        cross_entropy, logits = torch.nn.functional.cross_entropy, logits.float()
-        reached = self.within(logits, batch.y)
-        loss = cross_entropy(reached[: batch.new].masked_fill(~self.own, NEVER), batch.y[: batch.new])
-        if batch.replayed:
-            loss = loss + cross_entropy(reached[batch.new :].masked_fill(~self.rivals, NEVER), batch.y[batch.new :])
+        logits = logits.float()
+        loss = batch.blend(lambda y: self._by_labels(logits, y, batch.new))
         if self.old is not None:
             with torch.no_grad():
-                before = self.learner.forward(self.old, batch.x).float()
+                before, features = self.learner.with_features(self.old, batch.x)
             scale = (self.past.sum() / self.arriving.sum()).sqrt() if self.spec.distill_scaling == "root" else 1
             T = self.spec.temperature
-            distance = T * T * divergence(before, logits, self.past, T, self.learner.task_of)
-            loss = loss + self.spec.distill_weight * scale * distance
+            answers = T * T * divergence(before.float(), logits, self.past, T, self.learner.task_of)
+            of_features = self.spec.feature_weight * turn(features, batch.features)
+            loss = loss + scale * (self.spec.distill_weight * answers + of_features)
         return loss
 
-    def end_task(self, task: "Task") -> None:
-        super().end_task(task)
-        self.learner.align_head(self.arriving & ~self.past, self.past, self.spec.align)
+    def _by_labels(self, logits: "Tensor", y: "Tensor", new: int) -> "Tensor":
+        cross_entropy, reached = torch.nn.functional.cross_entropy, self.within(logits, y)
+        loss = cross_entropy(reached[:new].masked_fill(~self.own, NEVER), y[:new])
+        replayed = reached[new:].masked_fill(~self.rivals, NEVER)
+        return loss + cross_entropy(replayed, y[new:]) if len(replayed) else loss

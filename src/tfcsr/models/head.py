@@ -100,6 +100,43 @@ def features(
     return torch.cat(found)
 
 
+class Body:
+    """A network up to its head. It has the network's own modules, so it learns with it; those on the way to the head
+    are shallow copies, with a gap where the head is.
+    """
+
+    def __init__(self, model: nn.Module, head: str | None) -> None:
+        self.head = find_head(model, head)
+        names = [name for name, module in model.named_modules(remove_duplicate=False) if module is self.head]
+        self._copies: dict[str, nn.Module] = {}
+        for name in names:  # it may have a second name
+            holder, _, last = name.rpartition(".")
+            if name:
+                self._copy(model, holder)._modules[last] = nn.Identity()
+        self._whole = self._copies.get("", nn.Identity())
+
+    def of(self, model: nn.Module) -> nn.Module:
+        """The body of this network, in the mode that it is in."""
+        for name, module in self._copies.items():
+            module.training = model.get_submodule(name).training
+        return self._whole
+
+    def _copy(self, model: nn.Module, name: str) -> nn.Module:
+        if name not in self._copies:
+            ours = self._copies[name] = copy.copy(model.get_submodule(name))
+            ours._modules = dict(ours._modules)
+            if name:
+                holder, _, last = name.rpartition(".")
+                self._copy(model, holder)._modules[last] = ours
+        return self._copies[name]
+
+
+def in_two(body: nn.Module, head: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
+    """What a network in two parts answers to x, and what its head is fed with."""
+    fed: Tensor = body(x)
+    return head(fed), fed
+
+
 def grow(head: nn.Linear, outputs: int, seed_of: Callable[[int], int]) -> None:
     """Gives the layer this many outputs, in place. Those it has stay as they are, bit for bit.
 

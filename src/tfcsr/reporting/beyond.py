@@ -716,16 +716,16 @@ def policy_lines(study: Beyond) -> list[str]:
     said = {word: [row.label for row in rows[1:] if _word(row) == word] for word in ("better", "worse", "open")}
     return [
         *markdown_table(
-            ("memory policy", "final accuracy %", "against class-balanced, points", "verdict"),
+            ("memory policy", "final accuracy %", "against herding, points", "verdict"),
             [
                 (row.label, with_interval(row.accuracy), _difference(row), _word(row) if i else "–")
                 for i, row in enumerate(rows)
             ],
         ),
         *_sentences(
-            f"Better than class-balanced: {_list(said['better'])}." if said["better"] else "",
-            f"Worse than class-balanced: {_list(said['worse'])}." if said["worse"] else "",
-            f"Not told apart from class-balanced: {_list(said['open'])}." if said["open"] else "",
+            f"Better than herding: {_list(said['better'])}." if said["better"] else "",
+            f"Worse than herding: {_list(said['worse'])}." if said["worse"] else "",
+            f"Not told apart from herding: {_list(said['open'])}." if said["open"] else "",
             _without_runs(rows),
             _collapsed(rows),
         ),

@@ -7,7 +7,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tfcsr.data.views import COLOUR, CROP, CUT, crop_flip, cut_out, draw_views, normalise, recoloured
+from tfcsr.data.views import (
+    COLOUR,
+    CROP,
+    CUT,
+    crop_flip,
+    cut_out,
+    draw_patches,
+    draw_views,
+    normalise,
+    pasted,
+    recoloured,
+)
 from tfcsr.methods.base import Mix
 from tfcsr.methods.learner import Learner
 
@@ -15,13 +26,14 @@ from tfcsr.methods.learner import Learner
 @dataclass(frozen=True)
 class Batches:
     """Batches of one shape, a row each: positions among the new examples and in the buffer, where augmented the view of
-    each, and where it varies the learning rate. `compose` makes a batch of a row.
+    each, the patch that images get of another, and where it varies the learning rate. `compose` makes a batch of a row.
     """
 
     new: Tensor  # [batches, n]
     replay: Tensor  # [batches, r]
     new_views: Tensor | None  # [batches, n, what `draw_views` draws]
     replay_views: Tensor | None  # [batches, r, the same]
+    patches: Tensor | None = None  # [batches, 4]
     rates: Tensor | None = None  # [batches]
 
     def __len__(self) -> int:
@@ -35,14 +47,14 @@ class Batches:
     def shape(self) -> tuple[int, int]:
         return self.new.shape[1], self.replay.shape[1]
 
-    def positions(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-        return self.new, self.replay, self.new_views, self.replay_views
+    def positions(self) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        return self.new, self.replay, self.new_views, self.replay_views, self.patches
 
     def tensors(self) -> tuple[Tensor | None, ...]:
         return *self.positions(), self.rates
 
     def each(self, change: Callable[[Tensor], Tensor]) -> "Batches":
-        more = (None if part is None else change(part) for part in (self.new_views, self.replay_views, self.rates))
+        more = (None if part is None else change(part) for part in self.tensors()[2:])
         return Batches(change(self.new), change(self.replay), *more)
 
 
@@ -86,15 +98,17 @@ def plan_epoch(
     plan = []
     for new in parts:
         old, replay = replay[: len(new)], replay[len(new) :]
-        new_views, replay_views = None, None
+        new_views, replay_views, patches = None, None, None
         if learner.spec.augment != "none":
             new_views = views(new)
             if learner.spec.get("replay_view") != "frozen":
                 replay_views = views(old)
+            if share := learner.spec.get("cutmix", 0.0):
+                patches = draw_patches(len(new), learner.buffer.x.shape, generators["augmentation"], share).to(device)
         first = None
         if rate is not None:
             first, rate = rate[: len(new)].to(device), rate[len(new) :]
-        plan.append(Batches(new.to(device), old, new_views, replay_views, first))
+        plan.append(Batches(new.to(device), old, new_views, replay_views, patches, first))
     return plan
 
 
@@ -120,6 +134,7 @@ def compose(
     replay: Tensor,
     new_views: Tensor | None,
     replay_views: Tensor | None,
+    patch: Tensor | None = None,
     transform: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """One batch as the model takes it, and its labels, new examples first. Tensors in, tensors out, so that it
@@ -141,4 +156,6 @@ def compose(
     if strong is not None:
         seen = recoloured(seen, strong[:, COLOUR])
     seen = normalise(seen, mean, std)
-    return seen if strong is None else cut_out(seen, strong[:, CUT]), labels
+    if strong is not None:
+        seen = cut_out(seen, strong[:, CUT])
+    return seen if patch is None else pasted(seen, patch, len(new)), labels

@@ -5,7 +5,7 @@ import functools
 import importlib.util
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ from tfcsr.data.tasks import Examples
 from tfcsr.errors import SpecError
 from tfcsr.methods.base import Batch, Method
 from tfcsr.methods.learner import Learner
+from tfcsr.models.head import in_two
 from tfcsr.training.batches import Batches, compose
 from tfcsr.training.optimizers import set_rate
 from tfcsr.training.staging import staged
@@ -54,10 +55,9 @@ class Step:
         an epoch's odd last, is not worth compiling.
         """
         buffer, views = self.learner.buffer, self.learner.views
-        composed: Callable[..., tuple[Tensor, Tensor]] = compose
-        self.learner.forward = _call
-        if self.compiled and often:
-            composed, self.learner.forward = _compiled(compose), _compiled(_call)
+        through = _compiled if self.compiled and often else _as_it_is
+        composed = through(compose)
+        self.learner.forward, self.learner.forward_in_two = through(_call), through(in_two)
         row = [None if t is None else t[0] for t in positions.positions()]
         with self._drawing():
             x, y = composed(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, *row, views.transform)
@@ -65,9 +65,15 @@ class Step:
         stored = buffer.stored(positions.replay[0]) if replay else {}
         if positions.rates is not None:
             set_rate(self.optimizer, positions.rates[0])
+        batch = Batch(x, y, new, stored, None if positions.patches is None else positions.patches[0])
         self.optimizer.zero_grad()
         with self.learner.precision():
-            loss = self.method.loss(Batch(x, y, new, stored), self.learner.forward(self.learner.model, x))
+            if self.method.reads_features:
+                logits, features = self.learner.with_features(self.learner.model, x)
+                batch = replace(batch, features=features)
+            else:
+                logits = self.learner.forward(self.learner.model, x)
+            loss = self.method.loss(batch, logits)
         if not isinstance(loss, Tensor) or loss.numel() != 1:
             what = f"a tensor of {tuple(loss.shape)}" if isinstance(loss, Tensor) else f"a {type(loss).__name__}"
             raise SpecError(f"the loss of {self.learner.spec.method} is {what}: it must be one number, as a tensor")
@@ -88,6 +94,10 @@ class Step:
 
 def _has_compiler() -> bool:
     return importlib.util.find_spec("triton") is not None
+
+
+def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
 
 
 @functools.cache
