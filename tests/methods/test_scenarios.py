@@ -58,7 +58,8 @@ def loss_of(training, new, replayed, logits):
     y = torch.tensor([*new, *replayed])
     x = torch.randn((len(y), 1, 4, 4), generator=torch.Generator().manual_seed(2))
     stored = {"logits": torch.zeros(len(replayed), 6)}
-    return training.method.loss(Batch(x, y, len(new), stored), logits)
+    _, features = training.learner.with_features(training.model, x)
+    return training.method.loss(Batch(x, y, len(new), stored, features=features), logits)
 
 
 def some_logits(count):

@@ -96,7 +96,16 @@ def flat(state):
     return [tensor for value in values for tensor in flat(value)]
 
 
-def test_runs_with_buffers_of_any_size_share_what_is_compiled(monkeypatch):
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [
+        # Batches of 12 + 12, and not the one of 8 + 12 that ends an epoch.
+        ("er", {"compose": 1, "_call": 1}),
+        # Batches of 24 in the first task, later of 12 + 12; and the network as it was, asked without gradients.
+        ("tfcsr-distill", {"compose": 2, "in_two": 3}),
+    ],
+)
+def test_runs_with_buffers_of_any_size_share_what_is_compiled(monkeypatch, method, expected):
     """A grid over capacities would else compile a program for each, and after eight torch goes on without."""
     programs: dict[str, int] = {}
 
@@ -107,14 +116,14 @@ def test_runs_with_buffers_of_any_size_share_what_is_compiled(monkeypatch):
 
         return torch.compile(function, dynamic=False, backend=count)
 
-    made = {function: compiled(function) for function in (step.compose, step._call)}
+    made = {function: compiled(function) for function in (step.compose, step._call, step.in_two)}
     monkeypatch.setattr(step, "_has_compiler", lambda: True)
     monkeypatch.setattr(step, "_compiled", made.__getitem__)
     torch._dynamo.reset()
-    fields = {"method": "er", "augment": "crop-flip", "batch_size": 24, "epochs": 1, "threads": 1}
+    fields = {"method": method, "model": "tiny-bn", "augment": "crop-flip", "batch_size": 24, "epochs": 1, "threads": 1}
     for capacity in (12, 30, 48, 96):
         training = make_training(buffer_capacity=capacity, **fields)
         training.steps = CapturedSteps(training.steps.step, 80 + capacity, (1, 4, 4), Recorder(), compiled=True)
         training.run()
         assert training.weights_sha256() == trained(buffer_capacity=capacity, **fields).weights_sha256()
-    assert programs == {"compose": 1, "_call": 1}  # batches of 12 + 12, and not the one of 8 + 12 that ends an epoch
+    assert programs == expected

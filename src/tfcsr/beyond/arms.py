@@ -6,7 +6,7 @@ The budget is the paper's: Split CIFAR-100 in 10 tasks, ResNet-18 from scratch, 
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from tfcsr.spec import Parts, RunSpec
@@ -145,7 +145,6 @@ def _arms() -> dict[str, Arm]:
         arms[f"exam/{method}"] = Arm(f"{NAMES[method]} with an exam", with_recipe(method, **EXAM), per_class=True)
     for name, (label, fields) in WITHOUT.items():
         arms[f"ablation/{name}"] = Arm(label, with_recipe(OURS, **fields))
-    arms["policies/class-balanced"] = replace(arms["ablation/herding"], label="class-balanced")
     for policy in ("reservoir", "ipm", "gradient"):
         arms[f"policies/{policy}"] = Arm(policy, with_recipe(OURS, policy=policy), seeds=3)
     for memory in (500, 2000):

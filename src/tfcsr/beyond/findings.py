@@ -440,7 +440,8 @@ def ablation(study: Beyond) -> list[Outcome]:
 def policies(study: Beyond) -> list[Outcome]:
     whole = f"accuracy/{OURS}"
     arms = [name for name in ARMS if section_of(name) == "policies"]
-    return [outcome(study, whole, label="herding"), *(outcome(study, name, whole) for name in arms)]
+    balanced = outcome(study, "ablation/herding", whole, "class-balanced")
+    return [outcome(study, whole, label="herding"), balanced, *(outcome(study, name, whole) for name in arms)]
 
 
 @dataclass(frozen=True)

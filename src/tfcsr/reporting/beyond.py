@@ -298,7 +298,9 @@ def opening_lines(study: Beyond) -> list[str]:
     steps = {record.optimizer_steps for record in study.of(f"accuracy/{OURS}").values()}
     each = f" of {min(steps) // (spec.epochs * spec.tasks)} steps" if len(steps) == 1 else ""
     owner = "The budget is the paper's" if study.data is None else "The budget"
-    recipe = _recipe({name: spec.get(name, value) for name, value in RECIPE.items() if name != "benchmark"})
+    recipe = _recipe(
+        {name: spec.get(name, value) for name, value in RECIPE.items() if name not in ("benchmark", "policy")}
+    )
     return [
         *lines,
         "",
@@ -306,8 +308,8 @@ def opening_lines(study: Beyond) -> list[str]:
         f" {spec.class_order}, {spec.epochs} epochs{each} of {spec.batch_size} images a task, a memory of"
         f" {spec.buffer_capacity:,}. Where a section has another, it says so.",
         "",
-        f"All methods have one recipe, chosen on held-out training data: {recipe}. iCaRL chooses its exemplars by"
-        " herding.",
+        f"All methods have one recipe, chosen on held-out training data: {recipe}. The memory is"
+        f" {RECIPE['policy']}; that of iCaRL and of {OURS} is herded.",
     ]
 
 
