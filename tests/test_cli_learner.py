@@ -176,6 +176,15 @@ def test_predictions_are_a_line_each(place, capsys):
         assert line.split("  ") == [file, expected.classes[row.argmax()], f"{row.max():.4f}"]
 
 
+def test_predictions_among_some_labels(place, capsys):
+    lines = said(capsys, "predict", "both", "week1", "--among", "fox,cat").splitlines()
+    assert {line.split()[1] for line in lines} <= {"fox", "cat"}
+    with pytest.raises(SystemExit) as stopped:
+        main(["predict", "both", "week1", "--among", "fox,unicorn"])
+    assert stopped.value.code == 2
+    assert "among has 'unicorn', which was never learned: the classes are " in capsys.readouterr().err
+
+
 def test_a_folder_is_asked_about_as_its_images(place, capsys):
     (Path("week1") / "cat" / "notes.txt").write_text("no image")
     lines = said(capsys, "predict", "both", "week1/cat", "week2/fox/00.png").splitlines()

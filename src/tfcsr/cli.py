@@ -299,6 +299,9 @@ def _add_learner(commands: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Com
     ask.set_defaults(command=_predict)
     ask.add_argument("folder", metavar="MODEL", help="the folder of a kept network, made by `learn` or `run`")
     ask.add_argument("files", nargs="+", metavar="FILE", help="images, folders of images, or an .npz with x")
+    ask.add_argument(
+        "--among", metavar="LABEL,...", help="answer with one of these labels, such as those of one task (default: any)"
+    )
     ask.add_argument("--json", action="store_true", help="print JSON, one object per line")
     ask.add_argument("--csv", action="store_true", help="print CSV, with a header")
     ask.add_argument("--skip-unreadable", action="store_true", help="skip images that cannot be read")

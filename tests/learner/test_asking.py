@@ -25,6 +25,7 @@ from tests.learner.conftest import (
     taught,
 )
 from tfcsr import METHODS, Learner
+from tfcsr.errors import SpecError
 
 EVERYTHING = ("m", "n", "b", "a", "c")
 WITH_MEMORY = [name for name in SHIPPED if "buffer_capacity" in {option.name for option in METHODS.options(name)}]
@@ -65,6 +66,25 @@ def test_answers_are_in_the_users_own_words():
     pairs.learn(x, [("p", label) for label in y])
     assert pairs.predict(x).dtype == object
     assert {type(label) for label in pairs.predict(x)} == {tuple}
+
+
+@pytest.mark.parametrize("method", ["er", "icarl"])
+def test_the_answer_may_be_restricted_to_labels_that_can_be_meant(method):
+    learner = taught(A, B, C, method=method)
+    x, _ = images(EVERYTHING, seed=4)
+    meant = ["a", learner.classes[0]]
+    found, all_of_them = learner.predict_proba(x, meant), learner.predict_proba(x)
+    columns = [learner.classes.index(label) for label in meant]
+    np.testing.assert_allclose(found[:, columns].sum(axis=1), 1, atol=1e-5)
+    # Among themselves they are as likely as they were.
+    expected = all_of_them[:, columns] / all_of_them[:, columns].sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(found[:, columns], expected, atol=1e-4)
+    assert learner.predict(x, meant).tolist() == [learner.classes[i] for i in found.argmax(axis=1)]
+    assert set(learner.predict(x, meant)) <= set(meant)
+    with pytest.raises(SpecError, match=r"^among has 'zebra', which was never learned: the classes are "):
+        learner.predict(x, ["a", "zebra"])
+    with pytest.raises(SpecError, match=r"^among has no label: the classes are "):
+        learner.predict(x, [])
 
 
 def test_each_example_is_answered_by_itself():

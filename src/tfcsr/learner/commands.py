@@ -5,7 +5,7 @@ import io
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -134,23 +134,36 @@ def _told(learner: Learner, done: Any, place: Path) -> Iterator[str]:
 
 
 def predict(
-    folder: str, files: Sequence[str], json: bool, csv: bool, skip_unreadable: bool, device: str | None
+    folder: str,
+    files: Sequence[str],
+    among: str | None,
+    json: bool,
+    csv: bool,
+    skip_unreadable: bool,
+    device: str | None,
 ) -> None:
     if json and csv:
         raise SpecError("--json and --csv were both given: choose one")
     learner = Learner.load(folder, device=device)
     names = [str(label) for label in learner.classes]
+    meant = None if among is None else _labels(learner, among)
     form = _as_json if json else _as_csv if csv else _as_lines
     width = max((len(file) for file in files), default=0)
     begun = False
     for paths, x in _inputs(learner, files, skip_unreadable):
-        found = learner.predict_proba(x)
+        found = learner.predict_proba(x, meant)
         if csv and not begun:
             print("file,label,probability")
         begun = True
         for path, row in zip(paths, found, strict=True):
             best = int(row.argmax())
             print(form(path, names[best], float(row[best]), width))
+
+
+def _labels(learner: Learner, text: str) -> list[Hashable]:
+    """The labels that are written so."""
+    known = {str(label): label for label in learner.classes}
+    return [known.get(name, name) for name in text.split(",") if name]
 
 
 def _inputs(learner: Learner, files: Sequence[str], skip_unreadable: bool) -> Iterator[tuple[list[str], Any]]:

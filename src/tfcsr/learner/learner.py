@@ -455,21 +455,39 @@ class Learner:
 
     # Asking
 
-    def predict(self, x: Any) -> np.ndarray:
-        """The predicted label of each example, as the user gave it."""
-        return self._named(self._scores(x).argmax(dim=1))
+    def predict(self, x: Any, among: Iterable[Hashable] | None = None) -> np.ndarray:
+        """The predicted label of each example, as the user gave it. With `among`, one of these labels: for whoever
+        knows which of them can be meant, such as those of one task.
+        """
+        return self._named(self._scores(x, among).argmax(dim=1))
 
-    def predict_proba(self, x: Any) -> np.ndarray:
-        """Class probabilities, one row per example, with columns in the order of `classes`."""
-        found: np.ndarray = self._scores(x).float().softmax(dim=1).cpu().numpy()
+    def predict_proba(self, x: Any, among: Iterable[Hashable] | None = None) -> np.ndarray:
+        """Class probabilities, one row per example, with columns in the order of `classes`. With `among`, all other
+        labels have probability 0.
+        """
+        found: np.ndarray = self._scores(x, among).float().softmax(dim=1).cpu().numpy()
         return found
 
-    def _scores(self, x: Any) -> Tensor:
+    def _scores(self, x: Any, among: Iterable[Hashable] | None = None) -> Tensor:
         loop = self._ready()
         assert self._form is not None
+        meant = None if among is None else self._numbers(among)
         arrival = read_unlabelled(x, self._form)
         with settings(self.spec):
-            return self._answers(loop, arrival)
+            found = self._answers(loop, arrival)
+        if meant is None:
+            return found
+        others = torch.ones(found.shape[1], dtype=torch.bool, device=found.device)
+        others[meant] = False
+        return found.masked_fill(others, -torch.inf)
+
+    def _numbers(self, labels: Iterable[Hashable]) -> list[int]:
+        known = {label: number for number, label in enumerate(self.classes)}
+        asked = list(labels)
+        if not asked or (missing := [label for label in asked if label not in known]):
+            what = f"among has {missing[0]!r}, which was never learned" if asked else "among has no label"
+            raise SpecError(f"{what}: the classes are {_some(self.classes)}")
+        return [known[label] for label in asked]
 
     def _answers(self, loop: Loop, arrival: Arrival) -> Tensor:
         found = []
