@@ -529,3 +529,26 @@ def test_copies_are_apart():
     state = copy.deepcopy(learner.state_dict())
     learner.learn(*images(B))
     assert len(state["labels"]) == 2
+
+
+def test_what_is_noted_is_not_copied_with_every_instalment(monkeypatch):
+    """A learn that fails goes back to what was noted before; to have it, nothing that is noted need be copied."""
+    learner = taught(A, B, method="tfcsr", epochs=2)
+    noted = [*learner._history.instalments, *learner._history.probes, *learner._loop.learner.probes]
+    assert len(noted) > 4
+    before = json.dumps(learner._history.state_dict())
+    kept = learner._snapshot()
+    again = [*kept["instalments"], *kept["probes"], *kept["loop"]["probes"]]
+    assert [id(entry) for entry in again] == [id(entry) for entry in noted]
+    weights = learner._loop.model.state_dict()
+    assert not any(kept["loop"]["model"][name].data_ptr() == weight.data_ptr() for name, weight in weights.items())
+
+    def fail(*_):
+        raise ValueError("the disk is on fire")
+
+    monkeypatch.setattr(Learner, "_done", fail)
+    x, y = images(C)
+    with pytest.raises(ValueError, match="fire"):
+        learner.learn(x, y)
+    assert json.dumps(learner._history.state_dict()) == before
+    assert len(learner._loop.learner.probes) == len(kept["loop"]["probes"])

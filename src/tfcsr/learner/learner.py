@@ -430,10 +430,14 @@ class Learner:
         return self._loop.method.epochs()
 
     def _snapshot(self) -> dict[str, Any]:
-        """A copy of everything that a learn changes. Past examples are only ever added to."""
+        """A copy of everything that a learn changes. Past examples and what is noted are only ever added to, and stand
+        in lists of the state's own: to copy them too would take longer with every instalment.
+        """
         state = self.state_dict()
-        past = state.pop("past")
-        return copy.deepcopy(state) | {"past": past}
+        added_to = [state["past"], *(state[name] for name in vars(self._history))]
+        if state["loop"] is not None:
+            added_to.append(state["loop"]["probes"])
+        return copy.deepcopy(state, {id(entries): entries for entries in added_to})
 
     def _raw_module(self) -> dict[str, Any] | None:
         """A module that was given, as it is before its first learn changes its head."""

@@ -1,0 +1,113 @@
+"""What ten, a hundred, a thousand times as many cost, in time and bytes: classes, tasks, examples, memory, runs.
+
+    python -m benchmarks.scale                  # up to 1,000 tasks, 10,000 classes, a million examples, 10,000 runs
+    python -m benchmarks.scale --tasks 10000    # further; each of them has such a flag
+
+Every measurement is a process of its own with one thread, on made-up images of 4x4 pixels and a network of one hidden
+layer of 64: what is left is what the package itself costs. Processor time is that of the whole process, of which some
+two seconds are its start.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.measure import Row, arguments, refuse, show
+
+TRAIN, TEST = 20, 5  # of each class
+MODEL = ("--model", "mlp", "--hidden", "64", "--method", "er", "--threads", "1", "--device", "cpu")
+
+
+def main() -> None:
+    asked = arguments(__doc__, classes=10_000, tasks=1000, examples=1_000_000, memory=1_000_000, runs=10_000)
+    rows: list[Row] = []
+    with tempfile.TemporaryDirectory() as place:
+        os.chdir(place)
+        for classes in _up_to(asked.classes, 100):
+            _write(classes, TRAIN)
+            rows.append({"what": f"{classes:,} classes in 10 tasks"} | _run("--tasks", "10", "--epochs", "1"))
+        for tasks in _up_to(asked.tasks, 10):
+            _write(max(1000, tasks), TRAIN)
+            more = ("--tasks", str(tasks), "--epochs", "1")
+            rows.append({"what": f"{tasks:,} tasks of {max(1000, tasks):,} classes"} | _run(*more))
+        for examples in _up_to(asked.examples, 10_000):
+            _write(10, examples // 10)
+            rows.append({"what": f"{examples:,} examples in 2 tasks, 100 steps each"} | _run(*_few_steps(1000)))
+        for memory in _up_to(asked.memory, 10_000):
+            _write(10, 2 * memory // 10)
+            rows.append({"what": f"a memory of {memory:,}, 100 steps a task"} | _run(*_few_steps(memory)))
+        for runs in _up_to(asked.runs, 1000):
+            _folders(runs)
+            cost = _process("report", "many")
+            rows.append({"what": f"report of {runs:,} runs"} | cost | {"page MB": _megabytes("many/report.html")})
+    show("scale", rows, asked.json)
+
+
+def _up_to(most: int, first: int) -> Iterator[int]:
+    while first <= most:
+        yield first
+        first *= 10
+
+
+def _few_steps(memory: int) -> tuple[str, ...]:
+    return "--tasks", "2", "--steps", "100", "--buffer-capacity", str(memory)
+
+
+def _write(classes: int, each: int) -> None:
+    draw = np.random.default_rng(0)
+    centres = draw.integers(0, 256, (classes, 1, 4, 4), dtype=np.uint8)
+    parts: dict[str, np.ndarray] = {}
+    for part, count in (("train", each), ("test", TEST)):
+        y = np.repeat(np.arange(classes), count)
+        noise = draw.integers(0, 32, (len(y), 1, 4, 4), dtype=np.uint8)
+        parts |= {f"x_{part}": centres[y] // 2 + noise, f"y_{part}": y}
+    np.savez("data.npz", **parts)  # type: ignore[arg-type]
+
+
+def _run(*more: str) -> Row:
+    shutil.rmtree("out", ignore_errors=True)
+    cost = _process("run", "--benchmark", "npz:data.npz", *MODEL, *more, "--out", "out")
+    result = json.loads(Path("out/result.json").read_text(encoding="utf-8"))
+    sizes = {"model": "model.safetensors", "result": "result.json", "events": "events.jsonl"}
+    return cost | {"steps": result["optimizer_steps"]} | {f"{k} MB": _megabytes(f"out/{v}") for k, v in sizes.items()}
+
+
+def _process(*command: str) -> Row:
+    """Processor seconds and the most memory that this command of tfcsr takes."""
+    child = subprocess.Popen([sys.executable, "-m", "tfcsr", *command], stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(child.pid, 0)
+    if status:
+        refuse(f"tfcsr {' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
+    return {"processor s": round(used.ru_utime + used.ru_stime, 2), "memory MB": round(used.ru_maxrss / 1000)}
+
+
+def _megabytes(path: str) -> float:
+    return round(Path(path).stat().st_size / 1e6, 3)
+
+
+def _folders(runs: int) -> None:
+    """A results folder of so many runs: copies of one, with seeds and accuracies of their own."""
+    shutil.rmtree("many", ignore_errors=True)
+    if not Path("one").exists():
+        _write(10, TRAIN)
+        _process("run", "--benchmark", "npz:data.npz", *MODEL, "--tasks", "5", "--epochs", "1", "--out", "one")
+    files = {p.name: p.read_text(encoding="utf-8") for p in Path("one").iterdir() if p.suffix in (".json", ".jsonl")}
+    result, spec = (json.loads(files[name]) for name in ("result.json", "spec.json"))
+    for seed in range(runs):
+        folder = Path("many") / f"er-seed{seed}"
+        folder.mkdir(parents=True)
+        result["spec"]["seed"], result["final_accuracy"] = seed, seed * 7919 % 1000 / 10
+        changed = {"result.json": json.dumps(result), "spec.json": json.dumps(spec | {"seed": seed})}
+        for name, text in (files | changed).items():
+            (folder / name).write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
