@@ -32,6 +32,12 @@ def test_a_run_is_measured_beside_bare_loops(monkeypatch):
     assert rows["tfcsr, 1 thread: ms a step"]["low"] > 0
 
 
+def test_two_processes_are_measured_beside_one():
+    from benchmarks import processes
+
+    assert processes.run("mlp", 64, 2, processes=2, threads=1) > 0
+
+
 def test_measurements_are_taken_in_turns():
     taken = []
     found = measure.interleaved({name: lambda name=name: taken.append(name) or len(taken) for name in "ab"}, 2)

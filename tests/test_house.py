@@ -18,7 +18,7 @@ FLOORS = [
     ["errors", "files", "late"],
     ["plugins"],
     ["registry", "options", "fingerprint"],
-    ["generators"],
+    ["generators", "processes"],
     ["data"],
     ["models"],
     ["buffer"],

@@ -6,14 +6,16 @@ import re
 import shlex
 import signal
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
 import tfcsr
-from tfcsr import plugins
+from tfcsr import plugins, processes
 from tfcsr.data.sources import NAMES as DATASETS
-from tfcsr.errors import SpecError, TfcsrError, printable
+from tfcsr.errors import SpecError, TfcsrError, TfcsrWarning, printable
 from tfcsr.methods.base import BUFFER, PROBE, REPLAY, SCHEDULE
 from tfcsr.options import Option
 from tfcsr.registry import Registry
@@ -103,8 +105,13 @@ def _name(flag: str) -> str:
 
 
 def _fail(message: str) -> NoReturn:
-    print(f"tfcsr: {message}", file=sys.stderr)
+    _tell(message)
     raise SystemExit(2)
+
+
+def _tell(message: str) -> None:
+    if processes.tells():
+        print(f"tfcsr: {message}", file=sys.stderr, flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -112,16 +119,32 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         options = parse(words)
         command = options.pop("command")
-        command(options)
+        with _together(command):
+            command(options)
     except TfcsrError as error:
         _fail(str(error))
     except KeyboardInterrupt as interruption:
         message = str(interruption) or "interrupted; complete runs are kept, the same command goes on with the others"
-        print(f"tfcsr: {message}", file=sys.stderr)
+        _tell(message)
         raise SystemExit(128 + getattr(interruption, "number", signal.SIGINT)) from None
     except BrokenPipeError:  # the reader of our output, a pager or head, has left
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(141) from None
+
+
+@contextmanager
+def _together(command: Any) -> Iterator[None]:
+    """With the processes that torchrun has started beside this one: all take part, process 0 alone speaks."""
+    place = processes.started()
+    if not place.several:
+        yield
+        return
+    if command not in (_run, _learn, _resume):
+        raise SpecError("torchrun is for tfcsr run, learn and resume, which train one network: leave it out here")
+    if not place.leads:
+        warnings.filterwarnings("ignore", category=TfcsrWarning)
+    with processes.joined():
+        yield
 
 
 def parse(words: Sequence[str]) -> dict[str, Any]:
@@ -484,6 +507,8 @@ def _resume(options: dict[str, Any]) -> None:
     if (folder / "spec.json").exists():
         _run_spec(RunFolder(folder).spec().replace(**changes))
         return
+    if processes.here().several:
+        raise SpecError(f"{folder} holds a comparison: torchrun is for one run, leave it out")
     specs = [spec.replace(**changes) for spec in incomplete_runs(folder)]
     console = _console()
     if specs:
@@ -702,7 +727,7 @@ def _list_runs(folder: Path) -> None:
 def _console() -> Any:
     from rich.console import Console
 
-    return Console()
+    return Console(quiet=not processes.here().leads)
 
 
 if __name__ == "__main__":

@@ -55,3 +55,7 @@ class BusyError(OutputError):
 
 class DivergedError(TfcsrError):
     """The loss became NaN or infinite."""
+
+
+class ProcessError(TfcsrError):
+    """Processes that train together and lost each other."""

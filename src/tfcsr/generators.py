@@ -39,6 +39,12 @@ class Generators:
         """One that begins anew at this moment of the run, whatever was drawn before."""
         return torch.Generator().manual_seed(derived_seed(self._seed, moment))
 
+    def anew(self, name: str, moment: str) -> None:
+        """Let the one of this name, and a device's beside it, begin anew at this moment of the run."""
+        for each in (name, f"{name}/device"):
+            if each in self._named:
+                self._named[each].manual_seed(derived_seed(self._seed, moment))
+
     def borrowed(self, name: str) -> AbstractContextManager[None]:
         """What somebody else's code draws from torch's global CPU generator inside comes from the one of this name."""
         return _borrowed(self._named[name])

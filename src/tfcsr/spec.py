@@ -31,7 +31,8 @@ NOT_IDENTITY = ("checkpoint_every", "checkpoint_seconds", "data_dir", "keep_mode
 # What only a run through a benchmark has; a learner's data comes as it comes.
 OF_BENCHMARKS = (
     *("benchmark", "scenario", "tasks", "class_order", "repeat", "max_per_class", "pixels", "steps", "new_task"),
-    *("data_dir", "keep_model", "out"),
+    # Nor is a learner bound to those it began with: each learn has as many as torchrun starts for it.
+    *("data_dir", "keep_model", "out", "processes"),
 )
 # Tasks of a benchmark that changes its images from task to task.
 MOST_CHANGES = 100
@@ -183,6 +184,20 @@ class RunSpec:
         "CPU threads; part of the spec because they decide the last bits. 0: all cores, or 1 in a comparison",
         low=0,
         high=1024,
+    )
+    processes: int = _field(
+        int,
+        1,
+        "processes that train one network together, each with its share of every batch: as many as"
+        " `torchrun --nproc-per-node N -m tfcsr` has started. Part of the spec because they decide the last bits",
+        low=1,
+        high=1024,
+    )
+    sync_batch_norm: bool = _field(
+        bool,
+        False,
+        "with several processes: batch normalisation over the whole batch, as in one process, and not over the share of"
+        " each",
     )
     checkpoint_every: int = _field(
         int,

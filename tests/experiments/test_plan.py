@@ -96,7 +96,7 @@ def test_resume_announces_as_well(tmp_path):
     stop, told = Stop(), []
 
     def halt(spec, news):
-        stop.number = signal.SIGINT
+        stop.request(signal.SIGINT)
 
     specs = [make_spec(method="er", seed=seed, epochs=3, out=str(tmp_path / f"run{seed}")) for seed in (0, 1)]
     with pytest.raises(Interrupted):

@@ -14,7 +14,8 @@ import numpy
 import torch
 
 import tfcsr
-from tfcsr.errors import DeviceError
+from tfcsr import processes
+from tfcsr.errors import DeviceError, SpecError
 from tfcsr.spec import RunSpec
 
 
@@ -23,20 +24,32 @@ def cores() -> int:
 
 
 def on_this_machine(spec: RunSpec, threads: int = 0) -> RunSpec:
-    """The spec with device, precision and threads decided; refuses what the machine does not have."""
-    device = spec.device
+    """The spec with device, precision, threads and processes decided; refuses what the machine does not have."""
+    device, here = spec.device, processes.here()
+    if spec.get("processes", 1) not in (1, here.count):
+        raise SpecError(
+            f"processes {spec.processes}, but here {'is' if here.count == 1 else 'are'} {here.count}: start it with"
+            f" torchrun --nproc-per-node {spec.processes} -m tfcsr ..., or use processes 1"
+        )
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device.startswith("cuda"):
         if not torch.cuda.is_available():
             raise DeviceError(f"device {device}: torch finds no GPU on this machine; use --device cpu")
-        number = int(device.partition(":")[2] or 0)
+        if here.several and device != "cuda":
+            raise DeviceError(f"device {device} is one GPU: {here.count} processes have one each, use --device cuda")
+        number = int(device.partition(":")[2] or here.beside - 1)
         if number >= torch.cuda.device_count():
-            raise DeviceError(f"device {device}: this machine has {torch.cuda.device_count()} GPU(s), counted from 0")
+            found = f"this machine has {torch.cuda.device_count()} GPU(s)"
+            if here.several:
+                raise DeviceError(f"{found}, and torchrun has started {here.beside} processes on it: start fewer")
+            raise DeviceError(f"device {device}: {found}, counted from 0")
     precision = spec.precision
     if precision == "auto":
         precision = "fp32" if device == "cpu" else "bf16"
-    return spec.replace(device=device, precision=precision, threads=spec.threads or threads or cores())
+    threads = spec.threads or threads or max(1, cores() // here.beside)
+    together = {"processes": here.count} if "processes" in spec.options() else {}
+    return spec.replace(device=device, precision=precision, threads=threads, **together)
 
 
 def keep_freed_memory() -> None:

@@ -1,10 +1,12 @@
 """One spec, executed; or what is left of it, where it was stopped before."""
 
-from collections.abc import Iterable, Iterator
-from contextlib import closing
+import json
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
 
 import torch
 
+from tfcsr import processes
 from tfcsr.data.dataset import Dataset
 from tfcsr.data.fingerprint import of_dataset
 from tfcsr.errors import DivergedError, OutOfMemoryError, OutputError, counted
@@ -33,23 +35,34 @@ def run(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = N
 
 def advance(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Turns:
     """The same in turns, for a spec that fits this machine: yields while the device works, so that others may go on."""
-    stop = stop or Stop()
+    stop, here = stop or Stop(), processes.here()
     try:
         if spec.out is None:
-            dataset = load(spec)
+            with here.in_turn():
+                dataset = load(spec)
             training = Training(spec, dataset, listeners)
             training.events.listeners.append(lambda event: obey(stop, "nothing was kept: there was no --out"))
             yield from training.advance()
             return Result.of(training, environment(spec), origin(spec, of_dataset(dataset)))
         folder = RunFolder(spec.out)
-        require_folder(folder.path)
-        dataset = load(spec)
+        if here.leads:
+            require_folder(folder.path)
+        with here.in_turn():
+            dataset = load(spec)
         now = origin(spec, of_dataset(dataset))
-        if (complete := folder.completed(spec, now)) is not None:
+        if not here.leads:  # the folder is process 0's: the others are told what is in it
+            said = json.loads(here.message())
+            if said is not None:
+                return Result.from_dict(said)
+            return (yield from _run_in(folder, spec, dataset, now, listeners, stop))
+        if (complete := _completed(folder, spec, now)) is not None:
             return complete
         with folder.claimed():
             # Somebody else may have been at it until now.
-            return folder.completed(spec, now) or (yield from _run_in(folder, spec, dataset, now, listeners, stop))
+            if (complete := _completed(folder, spec, now)) is not None:
+                return complete
+            here.message(b"null")
+            return (yield from _run_in(folder, spec, dataset, now, listeners, stop))
     except (MemoryError, RuntimeError) as error:
         # On a CPU torch has no class of its own for it, only these words.
         if not isinstance(error, MemoryError | torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
@@ -60,6 +73,13 @@ def advance(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None
         ) from None
 
 
+def _completed(folder: RunFolder, spec: RunSpec, now: Origin) -> Result | None:
+    complete = folder.completed(spec, now)
+    if complete is not None:
+        processes.here().message(json.dumps(complete.to_dict()).encode())
+    return complete
+
+
 def _run_in(
     folder: RunFolder, spec: RunSpec, dataset: Dataset, now: Origin, listeners: Iterable[Listener], stop: Stop
 ) -> Turns:
@@ -67,11 +87,17 @@ def _run_in(
     training = Training(spec, dataset, listeners)
     checkpoints = Checkpoints(folder.checkpoint_folder, spec.key(), spec.device)
     known = _restore(training, checkpoints)
-    folder.create(spec, now)
-    with closing(JsonLines(folder.events_file, known)) as events:
-        training.events.listeners.insert(0, events)
-        yield from _train(training, checkpoints, events, stop)
+    with ExitStack() as stack:
+        synced: Callable[[], int] = lambda: 0  # noqa: E731 - where another process keeps the history
+        if processes.here().leads:
+            folder.create(spec, now)
+            events = stack.enter_context(closing(JsonLines(folder.events_file, known)))
+            training.events.listeners.insert(0, events)
+            synced = events.synced
+        yield from _train(training, checkpoints, synced, stop)
     result = Result.of(training, environment(spec), now)
+    if not processes.here().leads:
+        return result
     if spec.keep_model:
         write_model(folder.path / MODEL_FILE, training, spec.to_dict(), training.class_names, beside=True)
     write_json(folder.result_file, result.to_dict())
@@ -99,9 +125,9 @@ def _restore(training: Training, checkpoints: Checkpoints) -> int:
     return found.events
 
 
-def _train(training: Training, checkpoints: Checkpoints, events: JsonLines, stop: Stop) -> Iterator[None]:
-    command = f"`tfcsr resume {training.spec.out}`"
-    with Saving(training, checkpoints, training.state_dict, events.synced, stop, command) as saving:
+def _train(training: Training, checkpoints: Checkpoints, synced: Callable[[], int], stop: Stop) -> Iterator[None]:
+    command = f"`{processes.here().command()} resume {training.spec.out}`"
+    with Saving(training, checkpoints, training.state_dict, synced, stop, command) as saving:
         try:
             yield from training.advance(saving.between_epochs)
         except DivergedError as error:

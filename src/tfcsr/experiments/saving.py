@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tfcsr import processes
 from tfcsr.errors import counted
 from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.spec import RunSpec
@@ -53,7 +54,8 @@ class Saving:
     def between_epochs(self) -> None:
         number, now = self.loop.epochs_trained, time.monotonic()
         due = checkpoint_due(self.loop.spec, number, now - self.saved_at, self.cost, len(_under_way))
-        if due or self.stop.number is not None:
+        # By process 0's clock, where there are several.
+        if processes.here().told(due) or self.stop.number is not None:
             self.checkpoints.save(number, self.state(), self.synced())
             self.saved_at, self.cost = time.monotonic(), time.monotonic() - now
         obey(self.stop, self._how_to_go_on())

@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from tfcsr import processes
+
 # `timeout` and a terminal that closes ask a process and its group: twice, and mean it once.
 SAME_WISH_SECONDS = 0.2
+# torchrun passes on what the terminal has sent to its processes already.
+SAME_WISH_SECONDS_TOGETHER = 2.0
 
 
 class Interrupted(KeyboardInterrupt):
@@ -26,10 +30,21 @@ class Stop:
     """Somebody's wish that runs should stop: after the step in hand, or once what they have is saved."""
 
     def __init__(self) -> None:
-        self.number: int | None = None
+        self.asked: int | None = None
+        here = processes.here()
+        here.wish = here.wished = 0
+
+    @property
+    def number(self) -> int | None:
+        """The signal to stop by. Processes that train together go by what all of them know: they tell each other with
+        every step, and stop at the same.
+        """
+        here = processes.here()
+        return (here.wished or None) if here.several else self.asked
 
     def request(self, number: int = signal.SIGTERM) -> None:
-        self.number = self.number or number
+        self.asked = self.asked or number
+        processes.here().wish = self.asked
 
 
 @contextmanager
@@ -37,13 +52,14 @@ def stopped_by_signals() -> Iterator[Stop]:
     """Ctrl-C and SIGTERM as a wish; a second one is no wish any more."""
     stop = Stop()
     asked = 0.0
+    same = SAME_WISH_SECONDS_TOGETHER if processes.here().several else SAME_WISH_SECONDS
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        if stop.number is None:
+        if stop.asked is None:
             asked = time.monotonic()
             stop.request(number)
-        elif time.monotonic() - asked > SAME_WISH_SECONDS:
+        elif time.monotonic() - asked > same:
             raise Interrupted(number)
 
     before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from tfcsr import processes
 from tfcsr.data import arriving, npz
 from tfcsr.errors import DataError, OutputError, SpecError, counted, printable
 from tfcsr.experiments.machine import keep_freed_memory
@@ -48,7 +49,7 @@ def learn(
         fields = {}
     else:
         learner, place = _kept(Path(folder), out, size, head, fields)
-        words = ["tfcsr", "learn", folder, "--data", data]
+        words = [*processes.here().command().split(), "learn", folder, "--data", data]
         words += [word for name, value in fields.items() for word in (f"--{name}", str(value))]
         words += ["--skip-unreadable"] if skip_unreadable else []
         command = f"`{shlex.join(words)}`"

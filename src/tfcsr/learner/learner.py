@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import tfcsr
+from tfcsr import processes
 from tfcsr.data.arriving import Arrival, Form, read, read_unlabelled
 from tfcsr.data.folders import read_images
 from tfcsr.data.tasks import Examples, Task
@@ -152,7 +153,8 @@ class Learner:
         """Whether the last `learn` had exactly these examples."""
         if not self._history.instalments:
             return False
-        arrival = read(x, y, form=self._form, size=self._size, skip_unreadable=skip_unreadable)
+        with processes.here().in_turn():
+            arrival = read(x, y, form=self._form, size=self._size, skip_unreadable=skip_unreadable)
         return bool(self._history.instalments[-1]["data"] == arrival.fingerprint())
 
     def settings(self) -> dict[str, Any]:
@@ -211,15 +213,17 @@ class Learner:
         spec = self.spec if epochs is None else self.spec.replace(epochs=epochs)
         if self._loop is not None:
             self._loop.require_same_parameters()
-        with LearnDisplay(shown=_on_terminal(progress)) as display:
-            arrival = read(
-                x,
-                y,
-                form=self._form,
-                size=self._size,
-                skip_unreadable=skip_unreadable,
-                progress=display.packing,
-            )
+        here = processes.here()
+        with LearnDisplay(shown=_on_terminal(progress) and here.leads) as display:
+            with here.in_turn():
+                arrival = read(
+                    x,
+                    y,
+                    form=self._form,
+                    size=self._size,
+                    skip_unreadable=skip_unreadable,
+                    progress=display.packing,
+                )
             before, events = self._snapshot(), self._kept_events
             raw = self._raw_module()
             try:
@@ -309,9 +313,10 @@ class Learner:
 
     def _begin_in(self, folder: Path, before: dict[str, Any], stack: contextlib.ExitStack) -> None:
         """Keep the learner as it was before its first learn, to go on from should that be killed."""
-        self._make_folder(folder)
-        stack.enter_context(locked(folder))
-        self._write(folder, before, 0)
+        if processes.here().leads:
+            self._make_folder(folder)
+            stack.enter_context(locked(folder))
+            self._write(folder, before, 0)
         self._folder = folder
 
     def _prepare(self, arrival: Arrival, spec: RunSpec) -> None:
@@ -378,16 +383,19 @@ class Learner:
                 for _ in loop.learn(task, data):
                     pass
                 return
-            events = stack.enter_context(
-                contextlib.closing(JsonLines(self._folder / "events.jsonl", self._kept_events))
-            )
-            loop.events.listeners.insert(0, events)
+            synced: Callable[[], int] = lambda: 0  # noqa: E731 - where another process keeps the history
+            if processes.here().leads:
+                events = stack.enter_context(
+                    contextlib.closing(JsonLines(self._folder / "events.jsonl", self._kept_events))
+                )
+                loop.events.listeners.insert(0, events)
+                synced = events.synced
             checkpoints = self._learning(self._folder)
-            saving = Saving(loop, checkpoints, self.state_dict, events.synced, how.stop, how.command)
+            saving = Saving(loop, checkpoints, self.state_dict, synced, how.stop, how.command)
             stack.enter_context(saving)
             for _ in loop.learn(task, data, saving.between_epochs):
                 pass
-            self._kept_events = events.synced()
+            self._kept_events = synced()
 
     def _keep_past(self, task: Task) -> None:
         if self._ready().method.sees_all_tasks:
@@ -613,13 +621,16 @@ class Learner:
         folder = Path(folder)
         if self._loop is not None:
             self._loop.require_same_parameters()
-        self._make_folder(folder)
-        with locked(folder):
-            events = folder / "events.jsonl"
-            size = events.stat().st_size if events.exists() else 0
-            self._write(folder, self.state_dict(), size)
-            self._unsaved = False
-            self._folder, self._kept_events = folder, size
+        if processes.here().leads:
+            self._make_folder(folder)
+            with locked(folder):
+                events = folder / "events.jsonl"
+                size = events.stat().st_size if events.exists() else 0
+                self._write(folder, self.state_dict(), size)
+                self._kept_events = size
+        processes.here().barrier()
+        self._unsaved = False
+        self._folder = folder
         return folder
 
     def _make_folder(self, folder: Path) -> None:
@@ -740,7 +751,7 @@ class Learner:
     def _finish_save(self, folder: Path) -> None:
         """A save that was killed when the state was written: the learn it ends is done, and the rest is made up for."""
         under_way = unfinished(folder / "learning")
-        if under_way is None or under_way["number"] > len(self._history.instalments):
+        if under_way is None or under_way["number"] > len(self._history.instalments) or not processes.here().leads:
             return
         with contextlib.suppress(OutputError), locked(folder):  # who cannot write there may still read
             self._write_for_others(folder)
@@ -889,14 +900,18 @@ class Learner:
         if self._folder is None:
             yield
             return
-        folder = self._folder
+        folder, here = self._folder, processes.here()
+        claim = contextlib.ExitStack()
+        claimed = 1
         try:
-            claim = contextlib.ExitStack()
-            claim.enter_context(locked(folder))
+            if here.leads:
+                claim.enter_context(locked(folder))
         except OutputError as error:
             if (folder / LOCK).exists() or folder.exists() is False:
                 raise
             warn(f"{error}: this learn is not saved while it goes on")
+            claimed = 0
+        if not here.told(claimed):
             self._folder = None
             try:
                 yield

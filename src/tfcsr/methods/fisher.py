@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from tfcsr.errors import SpecError
 from tfcsr.methods.base import NEVER
+from tfcsr.models.batch_norm import Synchronised2d
 
 # Examples that are looked at together.
 BATCH = 512
@@ -171,7 +172,8 @@ def _of_each(each: Any, *given: Any) -> dict[str, Tensor]:
 def _is_known(layer: nn.Module) -> bool:
     if type(layer) is nn.Conv2d:
         return layer.groups == 1 and layer.padding_mode == "zeros" and not isinstance(layer.padding, str)
-    return type(layer) is nn.Linear or (type(layer) is nn.BatchNorm2d and layer.running_var is not None)
+    normalises = type(layer) in (nn.BatchNorm2d, Synchronised2d)
+    return type(layer) is nn.Linear or (normalises and getattr(layer, "running_var", None) is not None)
 
 
 def _gradients(layer: nn.Module, entered: Tensor, g: Tensor) -> Iterator[tuple[Tensor, Tensor]]:

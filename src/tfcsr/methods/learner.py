@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from tfcsr import processes
 from tfcsr.buffer.buffer import Buffer
 from tfcsr.data.tasks import Examples
 from tfcsr.data.views import Views, crop_flip, draw_views
@@ -94,12 +95,19 @@ class Learner:
     def logits(self, x: Tensor, *, train_mode: bool = False) -> Tensor:
         """What the network says to stored images. It leaves no trace, but for batch-norm statistics in train mode."""
         with self.precision(), self.generators.dropout_at("asked"):
-            return predict(self.model, x, self.views.normalised, train_mode=train_mode)
+
+            def ask(part: Tensor) -> Tensor:
+                return predict(self.model, part, self.views.normalised, train_mode=train_mode)
+
+            # In train mode all examples together move the statistics.
+            return ask(x) if train_mode else processes.here().asked(ask, x)
 
     def features(self, x: Tensor) -> Tensor:
         """What the network's last layer is fed with for stored images."""
         with self.precision(), self.generators.dropout_at("asked"):
-            return features(self.model, x, self.views.normalised, head=self.head)
+            return processes.here().asked(
+                lambda part: features(self.model, part, self.views.normalised, head=self.head), x
+            )
 
     def with_features(self, network: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
         """What a network, this one or a frozen copy, answers to a batch, and its features: with gradients, in the mode

@@ -11,5 +11,5 @@ if TYPE_CHECKING:
     from torch import nn
 
 MODELS: "Registry[Callable[..., nn.Module]]" = Registry(
-    "model", __name__, beside=("predict", "head", "export"), families={"timm": "NAME"}
+    "model", __name__, beside=("predict", "head", "export", "batch_norm"), families={"timm": "NAME"}
 )

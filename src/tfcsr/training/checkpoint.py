@@ -18,6 +18,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
+from tfcsr import processes
 from tfcsr.errors import OutputError
 from tfcsr.files import sync_folder, write_bytes, writing
 
@@ -50,7 +51,7 @@ class Checkpoint:
 
 class Checkpoints:
     """The last two of one run, which is known by its spec's key, or the last `kept`. What was on a GPU comes back on
-    `device`.
+    `device`. Of several processes the first writes and reads, and tells the others.
     """
 
     def __init__(self, folder: Path, key: str, device: str = "cpu", *, kept: int = 2) -> None:
@@ -67,6 +68,9 @@ class Checkpoints:
         return self.folder / f"{number}.safetensors"
 
     def save(self, number: int, state: dict[str, Any], events: int) -> None:
+        if not processes.here().leads:
+            self.last = number
+            return
         tensors: dict[str, Tensor] = {}
         rest = take_apart(state, "", tensors)
         packed = pack(tensors)
@@ -89,6 +93,20 @@ class Checkpoints:
 
     def load(self) -> Checkpoint | None:
         """The newest sound one; an error where there are some and none is sound."""
+        here = processes.here()
+        if here.leads:
+            found = self._newest_sound()
+            if here.several:
+                here.message(b"" if found is None else _as_bytes(found))
+            return found
+        said = here.message()
+        if not said:
+            return None
+        found = _from_bytes(said, self.device)
+        self.last = found.number
+        return found
+
+    def _newest_sound(self) -> Checkpoint | None:
         problems: list[str] = []
         for number in sorted(self._numbers(), reverse=True):
             try:
@@ -107,7 +125,8 @@ class Checkpoints:
         return None
 
     def clear(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        if processes.here().leads:
+            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _read(self, number: int) -> dict[str, Any]:
         whole = json.loads(self.manifest(number).read_bytes())
@@ -141,6 +160,20 @@ class Checkpoints:
         with writing(self.folder):
             for path in set(self.folder.iterdir()) - kept:
                 path.unlink(missing_ok=True)
+
+
+def _as_bytes(found: Checkpoint) -> bytes:
+    """For another process: as it lies on disk, in one piece."""
+    tensors: dict[str, Tensor] = {}
+    rest = take_apart(found.state, "", tensors)
+    head = json.dumps([found.number, rest, found.events, found.damaged]).encode()
+    return len(head).to_bytes(8) + head + pack(tensors)
+
+
+def _from_bytes(said: bytes, device: str) -> Checkpoint:
+    start = 8 + int.from_bytes(said[:8])
+    number, rest, events, damaged = json.loads(said[8:start])
+    return Checkpoint(number, put_together(rest, safetensors.torch.load(said[start:]), device), events, damaged)
 
 
 def _digest(content: Any) -> str:

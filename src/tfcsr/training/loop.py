@@ -9,22 +9,25 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from tfcsr import processes
 from tfcsr.buffer.buffer import Buffer
 from tfcsr.buffer.policies import POLICIES
 from tfcsr.data.tasks import Examples, Task
 from tfcsr.data.views import Views, require_croppable
-from tfcsr.errors import DivergedError, SpecError
+from tfcsr.errors import DivergedError, ProcessError, SpecError
 from tfcsr.generators import Generators, derived_seed, seeded
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import exam_capacity
 from tfcsr.methods.learner import Learner
 from tfcsr.models import MODELS
+from tfcsr.models.batch_norm import synchronise
 from tfcsr.models.head import grow, named_head
 from tfcsr.recall.exam import Exam
 from tfcsr.spec import RunSpec
 from tfcsr.training.batches import first_steps, plan_epoch
 from tfcsr.training.events import Events
 from tfcsr.training.optimizers import exchange, make_optimizer, rates
+from tfcsr.training.sharing import settle
 from tfcsr.training.step import (
     COMPILE_FROM_STEPS,
     CapturedSteps,
@@ -33,6 +36,8 @@ from tfcsr.training.step import (
     Step,
 )
 
+# Of a memory, to see whether all processes have the same: enough, if not all.
+MOST_COMPARED = 1024
 # A device takes only so many launches ahead: small turns keep every run's work in its queue.
 STEPS_PER_TURN = 4
 
@@ -61,6 +66,8 @@ class Loop:
         if spec.augment != "none":
             require_croppable(shape, spec.augment)
         self.model = model.to(device)
+        if spec.sync_batch_norm and processes.here().several:
+            synchronise(self.model)
         self.optimizer = make_optimizer(spec, self.model)
         self.learner = Learner(
             spec=spec,
@@ -113,8 +120,10 @@ class Loop:
         """Prepare to take steps on up to so many examples at once; compiled, where there will be enough of them."""
         step = Step(self.learner, self.method, self.optimizer)
         self.steps: PlainSteps | CapturedSteps
-        # What a user's transform draws or counts in Python, a recording would do once and never again.
-        if self.spec.device == "cpu" or self.learner.views.transform is not None:
+        # What a user's transform draws or counts in Python, a recording would do once and never again. Nor can it hold
+        # what processes say to each other.
+        plain = self.learner.views.transform is not None or processes.here().several
+        if self.spec.device == "cpu" or plain:
             self.steps = PlainSteps(step)
         else:
             dtype = self.learner.buffer.x.dtype
@@ -158,6 +167,7 @@ class Loop:
             self.learner.exam.take(task.train, self.learner.generators.at(f"exam/{task.number}"))
             self.method.begin_task(task)
             data.release()
+            self._require_same(task)
         self.steps.begin_task(data)
         while not self.mastered and self._goes_on():
             self.epoch += 1
@@ -168,6 +178,7 @@ class Loop:
             started = time.perf_counter()
         self.method.end_task(task)
         data.release()
+        self._require_same(task)
         self.seconds += time.perf_counter() - started
 
     def next_task(self) -> None:
@@ -192,6 +203,9 @@ class Loop:
         return math.ceil(self._steps_wanted / (steps or max(1, round(examples / self.spec.batch_size))))
 
     def _train_epoch(self, task: Task, examples: int) -> Iterator[None]:
+        here = processes.here()
+        if here.number > 0:  # or rows of different processes would have the same dropout
+            self.learner.generators.anew("dropout", f"dropout/{here.number}/{self.epochs_trained}")
         mix = self.method.mix(task, self.epoch)
         rows = None if self.method.sees_all_tasks else self.learner.exam.others(examples)
         plan = plan_epoch(self.learner, examples, mix, self._rates, rows)
@@ -208,6 +222,7 @@ class Loop:
                 if taken % STEPS_PER_TURN == 0:
                     yield
         yield
+        settle(self.model)
         self._check_finite(losses, task)
         self.task_steps += steps
         self.optimizer_steps += steps
@@ -244,6 +259,29 @@ class Loop:
                 f"the loss of {self.spec.method} became {value} at step {step} (task {task.number}, epoch"
                 f" {self.epoch}): try a smaller lr (now {self.spec.lr:g}) or penalty"
             )
+
+    def _require_same(self, task: Task) -> None:
+        """Processes that train together must have come to the same. Each decides for itself what is kept, replayed and
+        mastered: a difference would show as nonsense much later.
+        """
+        here, learner = processes.here(), self.learner
+        if not here.several:
+            return
+        drawn = {name: state for name, state in learner.generators.state_dict().items() if "dropout" not in name}
+        parts = {
+            "weights": self.weights_sha256().encode(),
+            "memories": _sample([learner.buffer, learner.exam.kept]),
+            "random numbers": b"".join(map(_bytes, drawn.values())),
+            "probes": str(learner.probes).encode(),
+        }
+        digests = {what: hashlib.sha256(part).digest() for what, part in parts.items()}
+        if here.same(b"".join(digests.values())):
+            return
+        what = next(what for what, digest in digests.items() if not here.same(digest))
+        raise ProcessError(
+            f"the {what} of the {here.count} processes differ in task {task.number}, epoch {self.epoch}: use"
+            " --deterministic, a model made by the seed alone, or one process"
+        )
 
     _PROGRESS: ClassVar[tuple[str, ...]] = (
         "task_number",
@@ -291,8 +329,22 @@ class Loop:
         digest = hashlib.sha256()
         for name, tensor in self.model.state_dict().items():
             digest.update(name.encode())
-            digest.update(tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes())
+            digest.update(_bytes(tensor))
         return digest.hexdigest()
+
+
+def _bytes(tensor: Tensor) -> bytes:
+    found: bytes = tensor.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    return found
+
+
+def _sample(memories: list[Buffer]) -> bytes:
+    """The labels of all examples, and what some of them are."""
+    found = []
+    for memory in memories:
+        some = torch.arange(0, len(memory), max(1, len(memory) // MOST_COMPARED), device=memory.y.device)
+        found += [_bytes(memory.y), _bytes(memory.x[some])]
+    return b"".join(found)
 
 
 def build_model(spec: RunSpec, shape: tuple[int, ...], classes: int) -> nn.Module:

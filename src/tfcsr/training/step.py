@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tfcsr import processes
 from tfcsr.data.tasks import Examples
 from tfcsr.errors import SpecError
 from tfcsr.methods.base import Batch, Method
@@ -18,6 +19,7 @@ from tfcsr.methods.learner import Learner
 from tfcsr.models.head import in_two
 from tfcsr.training.batches import Batches, compose
 from tfcsr.training.optimizers import set_rate
+from tfcsr.training.sharing import shared
 from tfcsr.training.staging import staged
 
 # Steps taken one by one before a shape is captured: they let libraries choose kernels and allocate their workspaces.
@@ -57,7 +59,7 @@ class Step:
         buffer, views = self.learner.buffer, self.learner.views
         through = _compiled if self.compiled and often else _as_it_is
         composed = through(compose)
-        self.learner.forward, self.learner.forward_in_two = through(_call), through(in_two)
+        self.learner.forward, self.learner.forward_in_two = shared(through(_call)), shared(through(in_two))
         row = [None if t is None else t[0] for t in positions.positions()]
         with self._drawing():
             x, y = composed(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, *row, views.transform)
@@ -81,6 +83,8 @@ class Step:
         if penalty is not None:
             loss = loss + penalty
         loss.backward()
+        if processes.here().several:
+            processes.here().average([p for group in self.optimizer.param_groups for p in group["params"]])
         self.optimizer.step()
         self.method.after_step()
         return loss.detach()
