@@ -211,7 +211,7 @@ def test_the_examples_of_the_help_are_good_ones(capsys, command):
         options = parse(words[1:])
         assert words[:2] == ["tfcsr", command]
         names = {"command", "folder", "data", "size", "head", "skip_unreadable", "again", "restart", "out"}
-        names |= {"methods", "seeds", "baseline", "workers", "spec", "equal_steps", "class_orders"}
+        names |= {"methods", "seeds", "baseline", "workers", "spec", "equal_steps", "class_orders", "engine", "address"}
         spec = LearnerSpec if command == "learn" else RunSpec
         spec.from_dict({name: value for name, value in options.items() if name not in names})
 

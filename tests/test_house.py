@@ -27,7 +27,7 @@ FLOORS = [
     ["methods"],
     ["metrics"],
     ["training"],
-    ["experiments"],
+    ["experiments", "engines"],
     ["paper", "beyond", "scenarios"],
     ["testing"],
     ["reporting"],

@@ -214,6 +214,7 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     rest.add_argument(
         "--workers", default="0", metavar="N", help="number of runs at once (default: one per core; 1 on a GPU)"
     )
+    _add_engine(rest)
     rest.add_argument("--data-dir", metavar="DIR", help=FIELDS["data_dir"].help)
 
     grid = commands.add_parser("compare", help="run several methods with several seeds, and show how they differ")
@@ -224,6 +225,7 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     grid.add_argument(
         "--workers", default="0", metavar="N", help="number of runs at once (default: one per core; what fits a GPU)"
     )
+    _add_engine(grid)
     grid.add_argument(
         "--equal-steps",
         action="store_true",
@@ -274,6 +276,7 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     paper.add_argument(
         "--workers", default="0", metavar="N", help="number of runs at once (default: one per core; what fits a GPU)"
     )
+    _add_engine(paper)
     paper.add_argument("--device", default="auto", metavar="VALUE", help=FIELDS["device"].help)
     paper.add_argument("--data-dir", metavar="DIR", help=FIELDS["data_dir"].help)
 
@@ -407,6 +410,20 @@ def _add_plugin(parser: Parser) -> None:
     )
 
 
+def _add_engine(parser: Parser) -> None:
+    parser.add_argument(
+        "--engine",
+        default="local",
+        metavar="NAME",
+        help="where the runs are executed: local, this machine (the default), or ray, a Ray cluster",
+    )
+    parser.add_argument(
+        "--address",
+        metavar="ADDR",
+        help="the Ray cluster: auto, HOST:PORT or ray://HOST:PORT (default: $RAY_ADDRESS, or this machine alone)",
+    )
+
+
 def _add_flag(group: Any, option: Option, parts: Sequence[Parts]) -> None:
     default = default_text(option, parts[0] if len(parts) == 1 else None)
     metavar, names = {int: "N", float: "X"}.get(option.type, "VALUE"), ""
@@ -495,6 +512,7 @@ def _run_spec(spec: RunSpec) -> None:
 
 
 def _resume(options: dict[str, Any]) -> None:
+    from tfcsr.engines import engine_of
     from tfcsr.experiments.compare import execute
     from tfcsr.experiments.folder import RunFolder, incomplete_runs
     from tfcsr.experiments.result import Result
@@ -504,16 +522,19 @@ def _resume(options: dict[str, Any]) -> None:
 
     folder, workers = Path(options["folder"]), _number("workers", options["workers"])
     changes = {"data_dir": options["data_dir"]} if options["data_dir"] is not None else {}
-    if (folder / "spec.json").exists():
+    engine = engine_of(options["engine"], workers, options["address"])
+    alone = (folder / "spec.json").exists()
+    if alone and options["engine"] == "local":
         _run_spec(RunFolder(folder).spec().replace(**changes))
         return
     if processes.here().several:
         raise SpecError(f"{folder} holds a comparison: torchrun is for one run, leave it out")
-    specs = [spec.replace(**changes) for spec in incomplete_runs(folder)]
+    begun = [RunFolder(folder).spec()] if alone else incomplete_runs(folder)
+    specs = [spec.replace(**changes) for spec in begun]
     console = _console()
     if specs:
         with stopped_by_signals() as stop, ComparisonDisplay(len(specs), console) as display:
-            outcome = execute(specs, workers, display, stop)
+            outcome = execute(specs, watcher=display, stop=stop, engine=engine)
         failed = sum(not isinstance(entry, Result) for entry in outcome)
         done = counted(len(specs) - failed, "run")
         text = f"{done} in {folder} finished, {failed} failed; their `compare` command has the table"
@@ -527,6 +548,7 @@ def _resume(options: dict[str, Any]) -> None:
 def _compare(options: dict[str, Any]) -> None:
     methods, seeds, baseline = options.pop("methods"), options.pop("seeds"), options.pop("baseline")
     workers, orders, equal_steps = options.pop("workers"), options.pop("class_orders"), options.pop("equal_steps")
+    engine, address = options.pop("engine"), options.pop("address")
     from tfcsr.experiments.compare import compare, names_of
 
     methods = methods if methods == "all" else methods.split(",")
@@ -552,6 +574,8 @@ def _compare(options: dict[str, Any]) -> None:
             workers=_number("workers", workers),
             equal_steps=equal_steps,
             class_orders=_number("class_orders", orders),
+            engine=engine,
+            address=address,
             watcher=display,
             stop=stop,
             **fields,
@@ -600,6 +624,8 @@ def _reproduce(options: dict[str, Any]) -> None:
                 device=device,
                 data_dir=options["data_dir"],
                 command=shlex.join(["tfcsr", "reproduce", *options["targets"], *_given(options)]),
+                engine=options["engine"],
+                address=options["address"],
                 watcher=display,
                 stop=stop,
             )
@@ -615,8 +641,8 @@ def _reproduce(options: dict[str, Any]) -> None:
 
 def _given(options: dict[str, Any]) -> list[str]:
     """The flags that decide what was run, without where on this machine its files lie."""
-    names = ("seeds", "data", "benchmark", "device", "workers")
-    defaults = {"seeds": "5", "device": "auto", "workers": "0"}
+    names = ("seeds", "data", "benchmark", "device", "workers", "engine")
+    defaults = {"seeds": "5", "device": "auto", "workers": "0", "engine": "local"}
     given = [(name, options[name]) for name in names if options[name] not in (None, defaults.get(name))]
     return [word for name, value in given for word in (f"--{name}", value)]
 

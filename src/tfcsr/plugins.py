@@ -21,15 +21,18 @@ _sources: dict[str, str] = {}  # by module: what a fresh process has to be given
 _looked = False
 
 
-def load(source: str) -> None:
-    """Import a plugin: a Python file, or a module by its name. What it registers is known from then on."""
+def load(source: str, known_as: str = "") -> None:
+    """Import a plugin: a Python file, or a module by its name. What it registers is known from then on. A copy that was
+    made of a file on another machine is known as that file: the module has the name that it has there.
+    """
     path = Path(source).expanduser()
     is_file = path.suffix == ".py" or os.sep in source
     if is_file and not path.is_file():
         raise SpecError(f"plugin {source}: there is no such file")
     if is_file:
         path = path.resolve()
-        name = f"{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+        first = Path(known_as) if known_as else path
+        name = f"{first.stem}_{hashlib.sha256(str(first).encode()).hexdigest()[:8]}"
         if name not in sys.modules:
             _reach(path.parent)
             _import_file(name, path)

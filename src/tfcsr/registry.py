@@ -66,7 +66,7 @@ class Registry(Generic[Entry]):
     def family(self, name: str) -> str | None:
         """The family of `family:rest`, if there is one."""
         family, colon, rest = name.partition(":")
-        return family if colon and rest and family in self.families else None
+        return family if colon and rest and family in self.families and name not in self._added else None
 
     def ships(self, name: str) -> bool:
         """Whether it is one of ours, and has not been replaced by somebody else's of that name."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import tfcsr
+from tfcsr.engines import local as module
+from tfcsr.engines import pool
 from tfcsr.errors import SpecError, TfcsrError
-from tfcsr.experiments import compare as module
-from tfcsr.experiments import pool
 from tfcsr.experiments.compare import summarise
 from tfcsr.experiments.result import Result
 

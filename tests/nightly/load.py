@@ -20,8 +20,8 @@ from typing import Any
 import tfcsr
 from tests.conftest import make_spec, striped_dataset
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
-from tfcsr.experiments import pool
-from tfcsr.experiments.pool import Update
+from tfcsr.engines import pool
+from tfcsr.engines.pool import Update
 from tfcsr.experiments.reading import Results
 from tfcsr.reporting.report import ROOM
 from tfcsr.reporting.view import document

@@ -9,9 +9,9 @@ from rich.console import Console
 
 import tfcsr
 from tests.conftest import make_spec
+from tfcsr.engines.worker import SECONDS_BETWEEN_REPORTS, Reporter
 from tfcsr.errors import TfcsrError
 from tfcsr.experiments import compare, run
-from tfcsr.experiments.worker import SECONDS_BETWEEN_REPORTS, Reporter
 from tfcsr.reporting.progress import ComparisonDisplay, LearnDisplay, Position, RunDisplay, heading, settings
 
 
@@ -66,7 +66,7 @@ def test_without_a_terminal_there_is_a_line_per_task():
 
 def test_steps_get_through_however_fast_other_events_come(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("tfcsr.experiments.worker.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("tfcsr.engines.worker.time.monotonic", lambda: now[0])
     out = io.StringIO()
     reporter = Reporter(out)
     screen, _ = console(terminal=True)

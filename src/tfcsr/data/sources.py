@@ -166,7 +166,7 @@ def roots(data_dir: str | None) -> list[Path]:
     if data_dir is not None:
         return [Path(data_dir).expanduser()]
     from_environment = os.environ.get("TFCSR_DATA")
-    return [*([Path(from_environment).expanduser()] if from_environment else []), _cache()]
+    return [*([Path(from_environment).expanduser()] if from_environment else []), cache()]
 
 
 def find(name: str, candidates: Sequence[str], data_dir: str | None) -> Path:
@@ -222,7 +222,7 @@ def damaged(name: str, path: Path, problem: str) -> DataError:
 def fetch(name: str, data_dir: str | None = None) -> list[Path]:
     """Download what is not yet there into `data_dir`, or into the user's cache, and give the files."""
     _require_known(name)
-    root = _cache() if data_dir is None else Path(data_dir).expanduser()
+    root = cache() if data_dir is None else Path(data_dir).expanduser()
     found: list[Path] = []
     for item in DOWNLOADS[name]:
         unpacked = [root / path for path in item.unpacks_to]
@@ -348,7 +348,7 @@ def _module(name: str) -> ModuleType:
     return {"mnist": mnist, "fashion-mnist": fashion_mnist, "cifar10": cifar10, "cifar100": cifar100}[name]
 
 
-def _cache() -> Path:
+def cache() -> Path:
     import pooch
 
     return Path(pooch.os_cache("tfcsr"))

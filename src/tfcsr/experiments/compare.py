@@ -1,35 +1,27 @@
 """A grid of methods and seeds, run on all cores, and its summary."""
 
-import functools
 import itertools
 import time
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import tfcsr
 from tfcsr.data.benchmarks import BENCHMARKS
-from tfcsr.errors import BusyError, SpecError, TfcsrError, TfcsrWarning
+from tfcsr.engines import Engine, Watcher, engine_of
+from tfcsr.engines.pool import Update
+from tfcsr.errors import BusyError, SpecError, TfcsrError
 from tfcsr.experiments.folder import RunFolder, RunFolders
-from tfcsr.experiments.machine import cores, on_this_machine, settings, switches
-from tfcsr.experiments.origin import Origins, parts
+from tfcsr.experiments.origin import Origins
 from tfcsr.experiments.plan import announced
-from tfcsr.experiments.pool import Update, run_in_processes
 from tfcsr.experiments.result import Result
-from tfcsr.experiments.run import advance
 from tfcsr.experiments.statistics import Estimate, estimate, optional_estimate, paired_difference
 from tfcsr.experiments.stop import Stop
 from tfcsr.experiments.study import seed_numbers
-from tfcsr.experiments.together import run_together
 from tfcsr.files import read_json, require_folder, write_json
 from tfcsr.methods import METHODS, preferred_baseline
-from tfcsr.plugins import source_of
 from tfcsr.spec import FIELDS, Parts, RunSpec, known_options, unknown_field
-
-# A callback: it gets a run's spec, and an event of the run, its result, or the error that ended it.
-Watcher = Callable[[RunSpec, Update], None]
 
 SECONDS_BETWEEN_TRIES = 1.0
 
@@ -93,11 +85,14 @@ def compare(
     workers: int = 0,
     equal_steps: bool = False,
     class_orders: int = 1,
+    engine: str | Engine = "local",
+    address: str | None = None,
     watcher: Watcher = lambda spec, update: None,
     stop: Stop | None = None,
     **spec_fields: Any,
 ) -> Comparison:
     """As `tfcsr.compare`, which documents the arguments, but without its progress bar."""
+    place = engine_of(engine, workers, address)
     base = {"benchmark": benchmark} | spec_fields
     names, numbers = names_of(methods, base, equal_steps=equal_steps), seed_numbers(seeds)
     if not names or len(set(names)) < len(names):
@@ -111,21 +106,22 @@ def compare(
             raise SpecError(f"equal_steps sets {taken[0]}: leave that out")
         of_methods = [_with_equal_steps(spec) for spec in of_methods]
     orders = _class_orders(of_methods[0], class_orders)
-    specs = [
-        on_this_machine(spec.replace(seed=seed, class_order=orders[place % len(orders)]), threads=1)
-        for place, seed in enumerate(numbers)
-        for spec in of_methods
-    ]
     folder = Path(out) if out is not None else None
     if folder is not None:
         require_folder(folder)
-    # Data that cannot be read is refused here, once, and not by every run.
-    origins = Origins()
-    now = [origins[spec] for spec in specs]
-    if folder is not None:
-        places = RunFolders(folder)
-        specs = [spec.replace(out=str(places.place(spec, o))) for spec, o in zip(specs, now, strict=True)]
-    outcomes = execute(specs, workers, watcher, stop, origins)
+    with place:
+        specs = [
+            place.fitted(spec.replace(seed=seed, class_order=orders[number % len(orders)]), threads=1)
+            for number, seed in enumerate(numbers)
+            for spec in of_methods
+        ]
+        # Data that cannot be read is refused here, once, and not by every run.
+        origins = Origins()
+        now = [origins[spec] for spec in specs]
+        if folder is not None:
+            places = RunFolders(folder)
+            specs = [spec.replace(out=str(places.place(spec, o))) for spec, o in zip(specs, now, strict=True)]
+        outcomes = execute(specs, watcher=watcher, stop=stop, origins=origins, engine=place)
     # A run that was found lies where it was found, whatever its folder was called when it ran.
     results = [
         replace(e, spec=e.spec | {"out": s.out}) for s, e in zip(specs, outcomes, strict=True) if isinstance(e, Result)
@@ -230,22 +226,19 @@ def summarise(benchmark: str, baseline: str, results: list[Result], errors: dict
     return Comparison(benchmark, baseline, summaries, results, errors)
 
 
-def require_workers(workers: int) -> None:
-    if workers < 0:
-        raise SpecError(f"workers {workers} is below 0: give how many runs go on at once, or 0 for what fits")
-
-
 def execute(
     specs: list[RunSpec],
     workers: int = 0,
     watcher: Watcher = lambda spec, update: None,
     stop: Stop | None = None,
     origins: Origins | None = None,
+    engine: str | Engine = "local",
+    address: str | None = None,
 ) -> list[Result | TfcsrError]:
     """The outcome of each spec, in order. Complete runs are read; the others are announced in their folder, then run,
     several at once.
     """
-    require_workers(workers)
+    engine = engine_of(engine, workers, address)
     stop, origins = stop or Stop(), origins or Origins()
     outcome: dict[RunSpec, Result | TfcsrError] = {}
 
@@ -260,68 +253,11 @@ def execute(
         if spec.out is not None and (complete := RunFolder(spec.out).completed(spec, origins[spec])) is not None:
             callback(spec, complete)
     todo = [spec for spec in specs if spec not in outcome]
-    plugins = needed_plugins(spec for group in _alike(todo) if _in_processes(group, workers) for spec in group)
-    at_once = max((_at_once(group, workers, plugins) for group in _alike(todo)), default=0)
-    with announced(specs if todo else [], at_once):
+    with engine, announced(specs if todo else [], engine.prepare(todo) if todo else 0):
         while todo:
-            for group in _alike(todo):
-                _execute_once(group, _at_once(group, workers, plugins), plugins, callback, stop)
+            engine.run(todo, callback, stop, origins)
             # What another process has in hand is complete when that is done with it, or can be resumed if it died.
             before, todo = todo, [spec for spec in todo if spec not in outcome]
             if len(todo) == len(before):
                 time.sleep(SECONDS_BETWEEN_TRIES)
     return [outcome[spec] for spec in specs]
-
-
-def _alike(specs: Iterable[RunSpec]) -> list[list[RunSpec]]:
-    """Groups of specs that can run side by side: torch's switches belong to a process, so they must be the same."""
-    groups: dict[Any, list[RunSpec]] = {}
-    for spec in specs:
-        groups.setdefault(switches(spec), []).append(spec)
-    return list(groups.values())
-
-
-def _at_once(specs: list[RunSpec], workers: int, plugins: list[str] | None) -> int:
-    """How many of these run at once; 0 where GPU memory decides."""
-    if specs[0].device != "cpu":
-        return workers
-    # Without processes of their own they would only take each other's time.
-    return 1 if plugins is None else min(len(specs), workers or max(1, cores() // specs[0].threads))
-
-
-def _in_processes(specs: list[RunSpec], workers: int) -> bool:
-    return bool(specs[0].device == "cpu" and _at_once(specs, workers, []) > 1)
-
-
-def _execute_once(specs: list[RunSpec], at_once: int, plugins: list[str] | None, callback: Watcher, stop: Stop) -> None:
-    """On a GPU side by side in this process; on a CPU in processes of their own, or here where those would not do."""
-    if plugins is not None and _in_processes(specs, at_once):
-        run_in_processes(specs, at_once, lambda i, update: callback(specs[i], update), stop, plugins)
-        return
-    with settings(specs[0]):
-        run_together(
-            specs,
-            lambda i: advance(specs[i], [functools.partial(callback, specs[i])], stop),
-            lambda i, update: callback(specs[i], update),
-            at_once=at_once,
-        )
-
-
-def needed_plugins(specs: Iterable[RunSpec]) -> list[str] | None:
-    """What a fresh process has to import to know all the names; None, and a warning, where it could not."""
-    homes = {(registry, name, registry.home(name)) for spec in specs for registry, name in parts(spec)}
-    needed = set()
-    for registry, name, home in sorted(homes, key=lambda entry: entry[1:]):
-        if home.startswith(f"{registry.package}."):
-            continue
-        source = source_of(home)
-        if source is None:
-            warnings.warn(
-                f"the runs go on one after another in this process: {registry.kind} {name!r} is defined in {home},"
-                " which worker processes cannot import; move it to a file of its own and import that",
-                TfcsrWarning,
-                stacklevel=5,
-            )
-            return None
-        needed.add(source)
-    return sorted(needed)

@@ -76,7 +76,7 @@ def expected_seconds(
     study: Study, specs: Sequence[RunSpec], device: str, workers: int, data_dir: str | None = None
 ) -> tuple[float, str]:
     """How long these runs should take together on this machine, and by what that is judged."""
-    from tfcsr.experiments.compare import require_workers
+    from tfcsr.engines import require_workers
     from tfcsr.experiments.machine import cores, environment, on_this_machine
 
     require_workers(workers)

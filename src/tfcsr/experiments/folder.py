@@ -30,6 +30,7 @@ class RunFolder:
         self.events_file = self.path / "events.jsonl"
         self.checkpoint_folder = self.path / "checkpoint"
         self.result_file = self.path / "result.json"
+        self.model_file = self.path / "model.safetensors"
 
     def spec(self) -> RunSpec:
         """What was begun here, as a run in this folder, wherever it has been moved to."""

@@ -23,6 +23,13 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def gpus() -> list[str]:
+    """What CUDA_VISIBLE_DEVICES calls each of the GPUs that this process may use."""
+    count = torch.cuda.device_count()
+    named = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
+    return named[:count] or [str(number) for number in range(count)]
+
+
 def on_this_machine(spec: RunSpec, threads: int = 0) -> RunSpec:
     """The spec with device, precision, threads and processes decided; refuses what the machine does not have."""
     device, here = spec.device, processes.here()
@@ -44,12 +51,16 @@ def on_this_machine(spec: RunSpec, threads: int = 0) -> RunSpec:
             if here.several:
                 raise DeviceError(f"{found}, and torchrun has started {here.beside} processes on it: start fewer")
             raise DeviceError(f"device {device}: {found}, counted from 0")
+    together = {"processes": here.count} if "processes" in spec.options() else {}
+    return on_device(spec, device, threads or max(1, cores() // here.beside)).replace(**together)
+
+
+def on_device(spec: RunSpec, device: str, threads: int) -> RunSpec:
+    """The spec with this device, and the precision and threads that go with it where it does not say them."""
     precision = spec.precision
     if precision == "auto":
         precision = "fp32" if device == "cpu" else "bf16"
-    threads = spec.threads or threads or max(1, cores() // here.beside)
-    together = {"processes": here.count} if "processes" in spec.options() else {}
-    return spec.replace(device=device, precision=precision, threads=threads, **together)
+    return spec.replace(device=device, precision=precision, threads=spec.threads or threads)
 
 
 def keep_freed_memory() -> None:

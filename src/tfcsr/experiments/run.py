@@ -22,7 +22,6 @@ from tfcsr.files import require_folder, write_json
 from tfcsr.spec import RunSpec
 from tfcsr.training.checkpoint import NONSENSE, Checkpoints
 from tfcsr.training.events import JsonLines, Listener
-from tfcsr.training.model_file import NAME as MODEL_FILE
 from tfcsr.training.model_file import write_model
 
 
@@ -33,22 +32,32 @@ def run(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = N
         return finish(spec, advance(spec, listeners, stop))
 
 
-def advance(spec: RunSpec, listeners: Iterable[Listener] = (), stop: Stop | None = None) -> Turns:
-    """The same in turns, for a spec that fits this machine: yields while the device works, so that others may go on."""
+def advance(
+    spec: RunSpec,
+    listeners: Iterable[Listener] = (),
+    stop: Stop | None = None,
+    *,
+    at: str | None = None,
+    dataset: Dataset | None = None,
+) -> Turns:
+    """The same in turns, for a spec that fits this machine: yields while the device works, so that others may go on.
+
+    The folder `at` takes the place of `spec.out`, which is another machine's then, and `dataset` that of its data.
+    """
     stop, here = stop or Stop(), processes.here()
     try:
         if spec.out is None:
             with here.in_turn():
-                dataset = load(spec)
+                dataset = dataset or load(spec)
             training = Training(spec, dataset, listeners)
             training.events.listeners.append(lambda event: obey(stop, "nothing was kept: there was no --out"))
             yield from training.advance()
             return Result.of(training, environment(spec), origin(spec, of_dataset(dataset)))
-        folder = RunFolder(spec.out)
+        folder = RunFolder(at or spec.out)
         if here.leads:
             require_folder(folder.path)
         with here.in_turn():
-            dataset = load(spec)
+            dataset = dataset or load(spec)
         now = origin(spec, of_dataset(dataset))
         if not here.leads:  # the folder is process 0's: the others are told what is in it
             said = json.loads(here.message())
@@ -99,7 +108,7 @@ def _run_in(
     if not processes.here().leads:
         return result
     if spec.keep_model:
-        write_model(folder.path / MODEL_FILE, training, spec.to_dict(), training.class_names, beside=True)
+        write_model(folder.model_file, training, spec.to_dict(), training.class_names, beside=True)
     write_json(folder.result_file, result.to_dict())
     checkpoints.clear()  # a complete run has no use for them
     return result

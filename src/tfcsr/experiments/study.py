@@ -2,11 +2,12 @@
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tfcsr.engines import Engine, Watcher, engine_of
 from tfcsr.errors import SpecError, TfcsrError
 from tfcsr.experiments.folder import RunFolders
 from tfcsr.experiments.origin import Origins, changes, origin
@@ -15,8 +16,6 @@ from tfcsr.experiments.result import Result
 from tfcsr.experiments.stop import Stop
 from tfcsr.files import require_folder
 from tfcsr.spec import RunSpec
-
-Watcher = Callable[[RunSpec, Any], None]
 
 
 class Study(ABC):
@@ -119,6 +118,8 @@ def run_missing(
     device: str = "auto",
     data_dir: str | None = None,
     command: str = "",
+    engine: str | Engine = "local",
+    address: str | None = None,
     watcher: Watcher = lambda spec, update: None,
     stop: Stop | None = None,
 ) -> dict[str, str]:
@@ -129,14 +130,10 @@ def run_missing(
     if not missing:
         return {}
     from tfcsr.experiments.compare import execute
-    from tfcsr.experiments.machine import on_this_machine
 
     # Of its 200 runs only the figures are wanted: the networks would take gigabytes.
     specs = [spec.replace(device=device, data_dir=data_dir, keep_model=False) for spec in missing]
-    specs = [on_this_machine(spec, threads=1) for spec in specs]
     origins, places = Origins(), RunFolders(out / "runs")
-    # Data that cannot be read is refused here, once.
-    specs = [spec.replace(out=str(places.place(spec, origins[spec]))) for spec in specs]
 
     # Which command, when, on what, how many runs it finished and how long it had taken by then.
     session: dict[str, Any] = {"command": command, "date": datetime.now(UTC).date().isoformat(), "runs": 0}
@@ -153,5 +150,9 @@ def run_missing(
             study.records.write(out / "results.json")
         watcher(spec, update)
 
-    outcome = execute(specs, workers, callback, stop, origins)
+    with engine_of(engine, workers, address) as place:
+        specs = [place.fitted(spec, threads=1) for spec in specs]
+        # Data that cannot be read is refused here, once.
+        specs = [spec.replace(out=str(places.place(spec, origins[spec]))) for spec in specs]
+        outcome = execute(specs, workers, callback, stop, origins, place)
     return {spec.name(): str(e) for spec, e in zip(specs, outcome, strict=True) if isinstance(e, TfcsrError)}

@@ -3,7 +3,7 @@
 import contextlib
 import gc
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +25,7 @@ HEADROOM = 2.0
 @dataclass
 class Lane:
     index: int
+    spec: RunSpec
     turns: Turns
     stream: Any
 
@@ -33,7 +34,7 @@ class Lane:
 
 
 def _lane(spec: RunSpec, index: int, turns: Turns) -> Lane:
-    return Lane(index, turns, torch.cuda.Stream(spec.device) if spec.device.startswith("cuda") else None)
+    return Lane(index, spec, turns, torch.cuda.Stream(spec.device) if spec.device.startswith("cuda") else None)
 
 
 def finish(spec: RunSpec, turns: Turns) -> Result:
@@ -49,12 +50,13 @@ def finish(spec: RunSpec, turns: Turns) -> Result:
 
 
 def run_together(
-    specs: list[RunSpec],
+    specs: Iterable[RunSpec],
     begin: Callable[[int], Turns],
     callback: Callable[[int, Any], None],
     at_once: int = 0,
 ) -> None:
     """Runs all specs, `at_once` at a time, or as many as fit the free memory. `callback` gets each index and outcome.
+    The next spec is asked for when there is room for it.
 
     A run that runs out of memory starts again with fewer beside it.
     """
@@ -70,17 +72,22 @@ def run_together(
 
 def _drive(
     lanes: list[Lane],
-    specs: list[RunSpec],
+    specs: Iterable[RunSpec],
     begin: Callable[[int], Turns],
     callback: Callable[[int, Any], None],
     at_once: int,
 ) -> None:
     most = at_once or MOST_AT_ONCE
-    todo = deque(range(len(specs)))
-    while todo or lanes:
-        if todo and len(lanes) < most and (not lanes or at_once or _fits(specs[0], len(lanes))):
-            index = todo.popleft()
-            lanes.append(_lane(specs[index], index, begin(index)))
+    coming, more = enumerate(specs), True
+    again: deque[tuple[int, RunSpec]] = deque()
+    while again or more or lanes:
+        if (again or more) and len(lanes) < most and (not lanes or at_once or _fits(lanes[0].spec, len(lanes))):
+            found = again.popleft() if again else next(coming, None)
+            if found is None:
+                more = False
+                continue
+            index, spec = found
+            lanes.append(_lane(spec, index, begin(index)))
         for lane in list(lanes):
             try:
                 with lane.use():
@@ -94,7 +101,7 @@ def _drive(
                     callback(lane.index, error)
                     continue
                 most = len(lanes)
-                todo.appendleft(lane.index)
+                again.appendleft((lane.index, lane.spec))
                 callback(lane.index, {"event": "out_of_memory", "at_once": most})
                 del lane
                 gc.collect()

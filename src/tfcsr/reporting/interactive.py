@@ -5,9 +5,10 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from tfcsr.engines import Engine, Watcher
 from tfcsr.experiments import compare as grid
 from tfcsr.experiments import run as single
-from tfcsr.experiments.compare import Comparison, Watcher
+from tfcsr.experiments.compare import Comparison
 from tfcsr.experiments.folder import RunFolder
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.stop import Stop
@@ -70,6 +71,8 @@ def compare(
     workers: int = 0,
     equal_steps: bool = False,
     class_orders: int = 1,
+    engine: str | Engine = "local",
+    address: str | None = None,
     progress: bool = False,
     watcher: Watcher = lambda spec, update: None,
     stop: Stop | None = None,
@@ -85,6 +88,9 @@ def compare(
     `equal_steps` gives every method the optimizer steps of plain training: a mixed batch uses half of the new examples
     it stands for, and `joint` takes as many steps as the newest task alone. `class_orders` is the number of class
     orders that the seeds share. With 1, all seeds have the same order, and intervals hold for that order.
+
+    `engine` says where the runs are executed: `local`, on this machine, on all of its cores or GPUs; or `ray`, on the
+    Ray cluster at `address` (`auto` or `HOST:PORT`; without one, on $RAY_ADDRESS or on this machine alone).
 
     `progress` shows bars on standard error, or a line after each run where that is no terminal. `watcher` is a
     callback: it gets a run's spec, and an event of the run, its result, or the error that ended it. `print` and
@@ -114,6 +120,8 @@ def compare(
             workers=workers,
             equal_steps=equal_steps,
             class_orders=class_orders,
+            engine=engine,
+            address=address,
             watcher=watch,
             stop=stop,
             **spec_fields,

@@ -276,6 +276,9 @@ class ComparisonDisplay:
         elif event["event"] == "out_of_memory":
             text = f"{name}: no memory left beside the others; it waits, {event['at_once']} at once go on"
             self.progress.console.print(Text(text, style="yellow"))
+        elif event["event"] == "node_lost":
+            text = f"{name}: node {event['node']} was lost; it goes on elsewhere from its last checkpoint"
+            self.progress.console.print(Text(printable(text), style="yellow"))
 
     def _ended(self, spec: RunSpec, update: Result | TfcsrError) -> None:
         name, key = self.label(spec), spec.key()

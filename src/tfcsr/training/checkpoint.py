@@ -81,11 +81,15 @@ class Checkpoints:
             "tensors": {"bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()},
             "state": rest,
         }
+        whole = {"version": VERSION, "sha256": _digest(content), "content": content}
+        self.write(number, packed, json.dumps(whole).encode())
+
+    def write(self, number: int, tensors: bytes, manifest: bytes) -> None:
+        """Keep a checkpoint that is packed already: just now, or on the machine that has the run in hand."""
         with writing(self.folder):
             self.folder.mkdir(exist_ok=True)
-        write_bytes(self.tensors(number), packed)
-        whole = {"version": VERSION, "sha256": _digest(content), "content": content}
-        write_bytes(self.manifest(number), json.dumps(whole).encode())
+        write_bytes(self.tensors(number), tensors)
+        write_bytes(self.manifest(number), manifest)
         # Once for both names: a manifest without its tensors is passed over, and the last one is still there.
         sync_folder(self.folder)
         self._remove_all_but({number, self.last} if self.kept > 1 else {number})
