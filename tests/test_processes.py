@@ -25,6 +25,7 @@ from tfcsr.experiments.machine import on_this_machine
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.stop import Stop
 from tfcsr.files import read_json
+from tfcsr.generators import Generators
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import Method
 from tfcsr.models.batch_norm import Synchronised2d, synchronise
@@ -265,11 +266,19 @@ def test_a_strange_kind_of_batch_norm_is_refused():
         synchronise(nn.Sequential(Odd(3)))
 
 
-def test_dropout_is_another_in_every_process(threads):
+def test_dropout_is_another_in_every_process(threads, monkeypatch):
     """That it goes on where it was is for real processes to show: threads share the generator that layers know."""
-    trainings = trained_by(threads, 3, method="er", model="tiny-linear", epochs=1)
-    states = [training.learner.generators["dropout"].get_state() for training in trainings]
-    assert len({state.numpy().tobytes() for state in states}) == 3
+    begun, plain = [], Generators.anew
+
+    def anew(generators, name, moment):
+        plain(generators, name, moment)
+        begun.append((processes.here().number, generators[name].get_state().numpy().tobytes()))
+
+    monkeypatch.setattr(Generators, "anew", anew)
+    trained_by(threads, 3, method="er", model="tiny-linear", epochs=1)
+    # In each of three epochs; process 0 draws as one alone would.
+    assert sorted(number for number, _ in begun) == [1, 1, 1, 2, 2, 2]
+    assert len({state for _, state in begun}) == 6
 
 
 class OwnQuestions(Method):
