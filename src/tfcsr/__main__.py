@@ -1,3 +1,5 @@
 from tfcsr.cli import main
+from tfcsr.processes import leaving
 
-main()
+with leaving():
+    main()

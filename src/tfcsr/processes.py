@@ -3,8 +3,11 @@ what it exchanges with the others. `torchrun` starts them; none of it needs torc
 """
 
 import atexit
+import contextlib
 import os
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -294,6 +297,30 @@ def joined() -> Iterator[Processes]:
         raise
     finally:
         _here = ALONE
+
+
+@contextmanager
+def leaving() -> Iterator[None]:
+    """Around all that a program of several processes does: it ends at once, with its exit code, whatever threads of
+    torch.distributed are still at work. Taken down with the interpreter, such a thread can abort the process.
+    """
+    code = 1
+    try:
+        yield
+        code = 0
+    except SystemExit as ended:
+        if _met is None:
+            raise
+        code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+    except BaseException:
+        if _met is None:
+            raise
+        traceback.print_exc()
+    if _met is not None:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
 
 
 def tells() -> bool:
