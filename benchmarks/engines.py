@@ -23,17 +23,17 @@ def grid(engine: Engine, seeds: int, epochs: int) -> None:
     assert not found.errors, found.errors
 
 
-def _prepare(engine: Engine) -> None:
+def connect(engine: Engine) -> None:
     engine.prepare([tfcsr.RunSpec(device="cpu", threads=1)])
 
 
 def measured(repetitions: int, seeds: int, epochs: int) -> list[Row]:
     with engine_of("local") as local, engine_of("ray") as ray:
-        start = seconds(functools.partial(_prepare, ray))
+        start = seconds(functools.partial(connect, ray))
         subjects = {"local": local, "ray": ray}
         work = {name: functools.partial(grid, engine, seeds, epochs) for name, engine in subjects.items()}
-        for one in work.values():  # files that are read from disk for the first time
-            one() if repetitions > 1 else None
+        for one in work.values() if repetitions > 1 else ():  # files that are read from disk for the first time
+            one()
         found = interleaved({name: functools.partial(seconds, one) for name, one in work.items()}, repetitions)
     runs = len(METHODS) * seeds
     return [

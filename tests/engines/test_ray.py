@@ -394,6 +394,15 @@ def test_what_dead_slots_have_left_is_removed(tmp_path, monkeypatch):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tfcsr-slot-held", "tfcsr-slot-young"]
 
 
+def test_what_ray_costs_can_be_measured(cluster, monkeypatch):
+    from benchmarks import engines
+
+    monkeypatch.setattr(engines, "METHODS", ["finetune"])
+    rows = {row["what"]: row["median"] for row in engines.measured(1, 2, 1)}
+    assert rows["one Ray node / local"] > 0
+    assert len(cluster.started) == 1
+
+
 def test_engines_by_name():
     assert isinstance(engine_of("ray"), Ray)
     made = engine_of("local", 3)
