@@ -249,7 +249,7 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
         nargs="+",
         metavar="TARGET",
         help="the paper: fig1-3, fig-a1, fig-b1, fig-b2, fig-c1, fig-d1, table1-3, table-a1; mnist, cifar, audit or"
-        " all. Our own claims: beyond, or a section like beyond/accuracy. Comparison with outside code: scenarios, or"
+        " all. Our own claims: beyond, or a part like beyond/accuracy. Comparison with outside code: scenarios, or"
         " one like scenarios/task",
     )
     paper.add_argument("--seeds", default="5", metavar="N", help="number of seeds, or a list: 3,4,5 (default: 5)")

@@ -4,9 +4,10 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tfcsr.beyond.arms import ARMS, SECTIONS, section_of
+from tfcsr.beyond.arms import ARMS, SECTIONS
 from tfcsr.beyond.study import Beyond
 from tfcsr.experiments.record import Record, Records
+from tfcsr.experiments.study import section_of
 from tfcsr.spec import RunSpec
 
 PER_CLASS = 500  # images of CIFAR-100
@@ -65,7 +66,8 @@ def study_of(
     seeds: int = 5,
     data: str | None = None,
 ) -> Beyond:
-    study = Beyond(list(sections), range(seeds), data, Records(list(records)))
+    arms = [name for name in ARMS if section_of(name) in sections]
+    study = Beyond(arms, range(seeds), data, Records(list(records)))
     study._specs = SPECS
     return study
 

@@ -17,13 +17,12 @@ from tfcsr.beyond.arms import (
     SPACED,
     WHEN,
     random_epochs,
-    section_of,
     spread_epochs,
 )
 from tfcsr.beyond.study import mixed_epochs
 from tfcsr.errors import SpecError
 from tfcsr.experiments.record import question
-from tfcsr.experiments.study import sections_of
+from tfcsr.experiments.study import arms_of, section_of
 from tfcsr.recall.schedule import SCHEDULES
 
 SHARED = {f"accuracy/{method}": f"frontier/{method}/{when}" for method, when in
@@ -152,11 +151,18 @@ def test_a_control_matches_on_other_data_too():
     assert (control.epochs, control.replay_epochs) == (4, "1,3,4")
 
 
-def test_sections_are_chosen_by_name():
-    assert sections_of(["beyond"], "beyond", SECTIONS) == list(SECTIONS)
-    assert sections_of(["beyond/exam", "beyond/accuracy", "beyond/exam"], "beyond", SECTIONS) == ["accuracy", "exam"]
-    with pytest.raises(SpecError, match="unknown target 'beyond/nope'"):
-        sections_of(["beyond/nope"], "beyond", SECTIONS)
+def test_arms_are_chosen_by_name():
+    assert arms_of(["beyond"], "beyond", ARMS) == list(ARMS)
+    chosen = arms_of(["beyond/exam", "beyond/accuracy", "beyond/exam"], "beyond", ARMS)
+    assert chosen == [f"accuracy/{method}" for method in NAMES] + ["exam/er", f"exam/{OURS}"]
+    assert arms_of(["beyond/frontier/er"], "beyond", ARMS) == [f"frontier/er/{when}" for when in WHEN]
+    assert arms_of(["beyond/frontier/er/two"], "beyond", ARMS) == ["frontier/er/two"]
+
+
+@pytest.mark.parametrize("name", ["beyond/nope", "beyond/frontier/e", "beyon", "beyond/"])
+def test_a_name_that_means_no_arm(name):
+    with pytest.raises(SpecError, match=f"unknown target '{name}': use one of beyond, beyond/accuracy, "):
+        arms_of([name], "beyond", ARMS)
 
 
 def test_other_data_takes_the_place_of_all():

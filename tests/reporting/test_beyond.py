@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.beyond.invented import fill, plausible, record_of, study_of
-from tfcsr.beyond.arms import ARMS, FIELD, NAMES, OURS, SECTIONS, section_of
+from tfcsr.beyond.arms import ARMS, FIELD, NAMES, OURS, SECTIONS
 from tfcsr.beyond.study import open_study
 from tfcsr.cli import main
 from tfcsr.experiments.record import Records
 from tfcsr.experiments.statistics import Estimate
-from tfcsr.experiments.study import run_missing
+from tfcsr.experiments.study import run_missing, section_of
 from tfcsr.reporting import beyond
 from tfcsr.reporting.beyond import PAGE, outcome_lines, page_text, write_pages
 from tfcsr.reporting.pages import with_interval

@@ -198,10 +198,6 @@ SECTIONS: Mapping[str, str] = {
 }
 
 
-def section_of(arm: str) -> str:
-    return arm.partition("/")[0]
-
-
 @dataclass(frozen=True)
 class FieldValue:
     """What others published: class-incremental accuracy on CIFAR-100 in 10 tasks, by the size of the memory."""

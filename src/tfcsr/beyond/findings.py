@@ -5,10 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pvariance
 
-from tfcsr.beyond.arms import ADAPTIVE, ARMS, FIELD, NAMES, OURS, SECTIONS, WHEN, WITHOUT, FieldValue, section_of
+from tfcsr.beyond.arms import ADAPTIVE, ARMS, FIELD, NAMES, OURS, SECTIONS, WHEN, WITHOUT, FieldValue
 from tfcsr.beyond.study import Beyond, Row, accuracies, epoch_of_replay
 from tfcsr.experiments.record import Record, question
 from tfcsr.experiments.statistics import FEWEST, Estimate, optional_estimate, paired_difference
+from tfcsr.experiments.study import section_of
 
 # In points: what is smaller is no loss, and no gain worth having.
 MARGIN = 0.5

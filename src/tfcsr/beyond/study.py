@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from tfcsr.beyond.arms import ARMS, SECTIONS, Arm, section_of, spread_epochs
+from tfcsr.beyond.arms import ARMS, SECTIONS, Arm, spread_epochs
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.experiments.record import Record, Records, question
 from tfcsr.experiments.statistics import Estimate, optional_estimate, paired_difference
-from tfcsr.experiments.study import Study, read_records, sections_of, seed_numbers
+from tfcsr.experiments.study import Study, arms_of, read_records, section_of, seed_numbers
 from tfcsr.spec import RunSpec
 
 STUDY = "beyond"
@@ -20,10 +20,11 @@ NAMES = (STUDY, *(f"{STUDY}/{section}" for section in SECTIONS))
 
 
 class Beyond(Study):
-    """The sections, the data they run on, and the records there are."""
+    """The arms asked for, the data they run on, and the records there are."""
 
-    def __init__(self, sections: Sequence[str], seeds: Sequence[int], data: str | None, records: Records) -> None:
-        self.seeds, self.data, self.sections = list(seeds), data, list(sections)
+    def __init__(self, arms: Sequence[str], seeds: Sequence[int], data: str | None, records: Records) -> None:
+        self.seeds, self.data, self.arms = list(seeds), data, list(arms)
+        self.sections = [section for section in SECTIONS if section in map(section_of, arms)]
         self._specs: dict[tuple[str, int, str], RunSpec] = {}
         super().__init__(seeds, records)
 
@@ -50,7 +51,7 @@ class Beyond(Study):
     def named(self) -> Iterator[tuple[str, RunSpec]]:
         """Section after section, a seed's after the other's, so that what is there can be paired."""
         for section in self.sections:
-            arms = {name: self.specs(name) for name in ARMS if section_of(name) == section}
+            arms = {name: self.specs(name) for name in self.arms if section_of(name) == section}
             order = sorted({seed for specs in arms.values() for seed in specs})
             yield from ((name, specs[seed]) for seed in order for name, specs in arms.items() if seed in specs)
 
@@ -135,4 +136,4 @@ def open_study(
     """What there is, without running anything: see `read_records`."""
     if data is not None:
         BENCHMARKS.require(data)
-    return Beyond(sections_of(targets, STUDY, SECTIONS), seed_numbers(seeds), data, read_records(out, also))
+    return Beyond(arms_of(targets, STUDY, ARMS), seed_numbers(seeds), data, read_records(out, also))

@@ -85,14 +85,22 @@ def read_records(out: str | Path, also: Iterable[str | Path] = ()) -> Records:
     return records
 
 
-def sections_of(names: Iterable[str], study: str, sections: Iterable[str]) -> list[str]:
-    """The sections that targets like `study` or `study/section` mean, each once, in their order."""
-    there, names = list(sections), list(names)
-    targets = [study, *(f"{study}/{section}" for section in there)]
+def arms_of(names: Iterable[str], study: str, arms: Iterable[str]) -> list[str]:
+    """The arms that targets like `study`, `study/section` or `study/section/arm` mean, each once, in their order."""
+    there = list(arms)
+    wanted: set[str] = set()
     for name in names:
-        if name not in targets:
-            raise SpecError(f"unknown target {name!r}: use one of {', '.join(targets)}")
-    return [section for section in there if study in names or f"{study}/{section}" in names]
+        under = [arm for arm in there if f"{study}/{arm}/".startswith(f"{name}/")]
+        if not under:
+            sections = dict.fromkeys(section_of(arm) for arm in there)
+            targets = [study, *(f"{study}/{section}" for section in sections)]
+            raise SpecError(f"unknown target {name!r}: use one of {', '.join(targets)}, or a part of one")
+        wanted.update(under)
+    return [arm for arm in there if arm in wanted]
+
+
+def section_of(arm: str) -> str:
+    return arm.partition("/")[0]
 
 
 def seed_numbers(seeds: int | Sequence[int]) -> list[int]:

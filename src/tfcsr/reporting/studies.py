@@ -52,9 +52,9 @@ def study_of(targets: Sequence[str]) -> str:
     """The study that all these targets are of."""
     owners = {name: kind for kind, study in STUDIES.items() for name in study.names}
     for name in targets:
-        if name not in owners:
+        if name.partition("/")[0] not in owners:
             raise SpecError(f"unknown target {name!r}: use one of {', '.join(owners)}")
-    found = list(dict.fromkeys(owners[name] for name in targets))
+    found = list(dict.fromkeys(owners[name.partition("/")[0]] for name in targets))
     if len(found) > 1:
         raise SpecError(f"{', '.join(targets)} are of two studies, {' and '.join(found)}: ask for one at a time")
     return found[0]

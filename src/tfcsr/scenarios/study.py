@@ -14,7 +14,7 @@ from tfcsr.experiments.statistics import (
     paired_difference,
     prediction_interval,
 )
-from tfcsr.experiments.study import Study, read_records, sections_of, seed_numbers
+from tfcsr.experiments.study import Study, arms_of, read_records, section_of, seed_numbers
 from tfcsr.scenarios.arms import ARMS, BASE, NAMES, SECTIONS
 from tfcsr.spec import RunSpec
 
@@ -23,23 +23,23 @@ TARGETS = (STUDY, *(f"{STUDY}/{section}" for section in SECTIONS))
 
 
 class Scenarios(Study):
-    """The sections, and the records there are."""
+    """The arms asked for, and the records there are."""
 
-    def __init__(self, sections: Sequence[str], seeds: Sequence[int], records: Records) -> None:
-        self.sections = list(sections)
+    def __init__(self, arms: Sequence[str], seeds: Sequence[int], records: Records) -> None:
+        self.arms = list(arms)
+        self.sections = [section for section in SECTIONS if section in map(section_of, arms)]
         super().__init__(seeds, records)
         self._specs = {name: {seed: arm.spec(seed) for seed in seeds} for name, arm in ARMS.items()}
 
     def named(self) -> Iterator[tuple[str, RunSpec]]:
         """A seed's after the other's, so that what is there can be paired."""
-        wanted = [name for name in ARMS if name.partition("/")[0] in self.sections]
-        yield from ((name, self._specs[name][seed]) for seed in self.seeds for name in wanted)
+        yield from ((name, self._specs[name][seed]) for seed in self.seeds for name in self.arms)
 
     def kept(self, record: Record) -> Record:
         return dataclasses.replace(record.without_classes(), task_accuracy=record.task_accuracy)
 
     def row(self, name: str) -> "Row":
-        return Row(name, self._accuracies(name), self._accuracies(f"{name.partition('/')[0]}/{BASE}"))
+        return Row(name, self._accuracies(name), self._accuracies(f"{section_of(name)}/{BASE}"))
 
     def _accuracies(self, name: str) -> dict[int, float]:
         known = {seed: self.known(spec) for seed, spec in self._specs[name].items()}
@@ -112,4 +112,4 @@ def open_study(
     """What there is, without running anything: see `read_records`."""
     if data is not None:
         raise SpecError(f"data {data}: the scenarios are compared on the data that the outside code was run on")
-    return Scenarios(sections_of(targets, STUDY, SECTIONS), seed_numbers(seeds), read_records(out, also))
+    return Scenarios(arms_of(targets, STUDY, ARMS), seed_numbers(seeds), read_records(out, also))
