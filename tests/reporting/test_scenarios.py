@@ -112,5 +112,5 @@ def test_mistakes_are_one_line(arguments, words, capsys, tmp_path):
 
 
 def test_unknown_sections_are_refused():
-    with pytest.raises(SpecError, match="use one of scenarios, scenarios/class"):
+    with pytest.raises(SpecError, match="use one of scenarios, scenarios/"):
         open_study(["scenarios/none"], out="nowhere")
