@@ -218,7 +218,8 @@ def test_a_state_is_not_changed_by_what_comes_after(policy):
 def test_the_policys_own_memory_is_part_of_the_state():
     buffer = Buffer(13, (1, 1, 1), ClassBalancedReservoir(), beside=BESIDE)
     add(buffer, 0, 120)
-    assert buffer.state_dict()["policy"] == {"seen": {0: 50, 1: 50, 2: 20}, "full": buffer.policy.full}
+    seen = {0: 50, 1: 50, 2: 20}
+    assert buffer.state_dict()["policy"] == {"most_per_class": 0, "seen": seen, "full": buffer.policy.full}
     other = Buffer(13, (1, 1, 1), ClassBalancedReservoir(), beside=BESIDE)
     other.load_state_dict(copy.deepcopy(buffer.state_dict()))
     assert other.policy.seen == {0: 50, 1: 50, 2: 20}

@@ -46,8 +46,8 @@ def counts(buffer: Buffer) -> dict[int, int]:
 # Class-balanced reservoir
 
 
-def balanced(labels: list[int], capacity: int, seed: int = 0, cuts: tuple[int, ...] = ()) -> Buffer:
-    buffer, generator = Buffer(capacity, (2, 1, 1), ClassBalancedReservoir()), seeded(seed)
+def balanced(labels: list[int], capacity: int, seed: int = 0, cuts: tuple[int, ...] = (), most: int = 0) -> Buffer:
+    buffer, generator = Buffer(capacity, (2, 1, 1), ClassBalancedReservoir(most)), seeded(seed)
     x, y = numbered(labels)
     for start, stop in zip((0, *cuts), (*cuts, len(labels)), strict=True):
         buffer.add(x[start:stop], y[start:stop], generator)
@@ -70,6 +70,26 @@ def test_whatever_the_order_all_of_a_small_class_stay(seed):
     assert found[2] == 10
     assert found[0] + found[1] == 23
     assert abs(found[0] - found[1]) <= 1
+
+
+def test_a_class_never_has_more_than_its_most():
+    assert counts(balanced(UNEVEN, 100, most=20)) == {0: 20, 1: 20, 2: 10}
+    # Where that is more than fits, it changes nothing.
+    assert numbers(balanced(UNEVEN, 30, most=30)) == numbers(balanced(UNEVEN, 30))
+    # A full buffer gives way to a class that has less.
+    assert counts(balanced(UNEVEN, 30, most=12)) == {0: 10, 1: 10, 2: 10}
+
+
+def test_what_a_class_keeps_of_its_most_is_a_fair_sample():
+    kept = [n for seed in range(200) for n in numbers(balanced([0] * 40, 100, seed, most=10))]
+    assert len(kept) == 2000
+    # 50 each is expected, with a standard deviation of 6.
+    assert all(25 < kept.count(n) < 75 for n in range(40))
+
+
+@pytest.mark.parametrize("cuts", [(1,), (7, 300), (1000, 1030)])
+def test_the_most_of_a_class_does_not_depend_on_how_the_stream_was_cut(cuts):
+    assert numbers(balanced(UNEVEN, 40, 3, cuts, most=15)) == numbers(balanced(UNEVEN, 40, 3, most=15))
 
 
 def algorithm_1(labels: list[int], capacity: int, generator: torch.Generator) -> list[int]:

@@ -33,8 +33,7 @@ RULE = (
     " difference is called one only if Holm's correction for the number of values, at 5 %, leaves it."
 )
 APART = (
-    "**What still differs.** The other code keeps 100 images of each digit from the start; our memory of 1,000 is"
-    " shared among the digits seen so far, by label. Its joint training has all tasks at once for 10,000 steps; ours"
+    "**What still differs.** Its joint training has all tasks at once for 10,000 steps; ours"
     " has 2,000 steps on all tasks so far, five times. Its last batch of a pass is dropped; ours is smaller. In"
     " scenario class its loss ranges over the classes seen so far; ours over all ten."
 )

@@ -45,6 +45,7 @@ def in_our_terms(method: str, scenario: str) -> dict[str, Any]:
             "buffer_capacity": 1000,
             "buffer_fill": "after",
             "policy": "class-balanced",
+            "most_per_class": 100,
         },
     }
     return own.get(method, {})

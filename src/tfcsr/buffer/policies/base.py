@@ -5,12 +5,13 @@ import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
-from torch import Generator, Tensor
-
+from tfcsr.late import torch
 from tfcsr.options import Option
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
 
 
 @dataclass(frozen=True)
@@ -20,11 +21,11 @@ class Field:
     """
 
     shape: tuple[int, ...]
-    dtype: torch.dtype
+    dtype: "torch.dtype"
     empty: float = 0
     later: float = 0
 
-    def tensor(self, capacity: int, device: torch.device | str) -> Tensor:
+    def tensor(self, capacity: int, device: "torch.device | str") -> "Tensor":
         return torch.full((capacity, *self.shape), self.empty, dtype=self.dtype, device=device)
 
 
@@ -32,16 +33,16 @@ class Field:
 class Candidates:
     """The examples to choose among: first those in the buffer, slot by slot, then those that arrive, in their order."""
 
-    source: Tensor  # where those that arrive are found
-    y: Tensor  # of all, on the CPU
-    stored: Mapping[str, Tensor]  # every field of those in the buffer
+    source: "Tensor"  # where those that arrive are found
+    y: "Tensor"  # of all, on the CPU
+    stored: Mapping[str, "Tensor"]  # every field of those in the buffer
     capacity: int
     seen: int  # how many had arrived before
-    features: Callable[[Tensor], Tensor]  # what the network makes of examples, for whoever asks
+    features: "Callable[[Tensor], Tensor]"  # what the network makes of examples, for whoever asks
     # Of examples and their labels, two factors: the loss's gradient in the last layer is the outer product of an
     # example's error (what the network answers, less the label) and its features.
-    gradients: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
-    rows: Tensor | None = None  # which of the source arrive; None: all of it
+    gradients: "Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]"
+    rows: "Tensor | None" = None  # which of the source arrive; None: all of it
 
     @property
     def arriving(self) -> int:
@@ -52,11 +53,11 @@ class Candidates:
         return len(self.y) - self.arriving
 
     @functools.cached_property
-    def x(self) -> Tensor:
+    def x(self) -> "Tensor":
         """Those that arrive, all at once. They may be more than memory holds: `arrived` fetches some."""
         return self.source if self.rows is None else self.source[self.rows.to(self.source.device)]
 
-    def arrived(self, numbers: Tensor) -> Tensor:
+    def arrived(self, numbers: "Tensor") -> "Tensor":
         """Some of those that arrive, by number."""
         rows = numbers if self.rows is None else self.rows[numbers]
         return self.source[rows.to(self.source.device)]
@@ -69,10 +70,10 @@ class Policy(ABC):
     fields: ClassVar[Mapping[str, Field]] = {}  # what it stores beside each example, within the same budget
 
     @abstractmethod
-    def keep(self, candidates: Candidates, generator: Generator) -> Tensor:
+    def keep(self, candidates: Candidates, generator: "Generator") -> "Tensor":
         """Which candidate each slot holds from now on, by number; at most `capacity`, each once."""
 
-    def beside(self, kept: Tensor) -> dict[str, Tensor]:
+    def beside(self, kept: "Tensor") -> "dict[str, Tensor]":
         """The values of its `fields` for what `keep` has just answered."""
         return {}
 

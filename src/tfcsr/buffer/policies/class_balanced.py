@@ -1,23 +1,33 @@
 """Class-balanced reservoir (Chrysakis & Moens 2020): of each class as many examples as of the others."""
 
-import torch
-from torch import Generator, Tensor
+from typing import TYPE_CHECKING
 
 from tfcsr.buffer.policies import POLICIES
 from tfcsr.buffer.policies.base import Candidates, Policy
+from tfcsr.late import torch
+from tfcsr.options import Option
+
+if TYPE_CHECKING:
+    from torch import Generator, Tensor
+
+MOST_PER_CLASS = "at most so many examples of each class, even where there is room for more; 0: as many as fit"
 
 
 @POLICIES.add("class-balanced")
 class ClassBalancedReservoir(Policy):
     """Once the buffer is full, an example of a class that is not and never was the largest displaces one of the largest
-    class, drawn at random; one of a class that is or was, one of its own with probability kept / seen of that class.
+    class, drawn at random; one of a class that is or was, one of its own with probability kept / seen of that class. So
+    does one of a class that has `most_per_class` examples, whether the buffer is full or not.
     """
 
-    def __init__(self) -> None:
+    options = (Option("most_per_class", int, 0, MOST_PER_CLASS, low=0),)
+
+    def __init__(self, most_per_class: int = 0) -> None:
+        self.most_per_class = most_per_class
         self.seen: dict[int, int] = {}  # of each class
         self.full: list[int] = []  # classes that are or were the largest of a full buffer
 
-    def keep(self, candidates: Candidates, generator: Generator) -> Tensor:
+    def keep(self, candidates: Candidates, generator: "Generator") -> "Tensor":
         held, labels = candidates.held, candidates.y.tolist()
         slots = list(range(held))
         of_class: dict[int, list[int]] = {}
@@ -29,13 +39,15 @@ class ClassBalancedReservoir(Policy):
             label = labels[number]
             self.seen[label] = self.seen.get(label, 0) + 1
             own = of_class.setdefault(label, [])
-            if len(slots) < candidates.capacity:
+            enough = 0 < self.most_per_class <= len(own)
+            if len(slots) < candidates.capacity and not enough:
                 own.append(len(slots))
                 slots.append(number)
                 continue
             largest = max(map(len, of_class.values()))
-            self.full += [c for c, kept in of_class.items() if len(kept) == largest and c not in self.full]
-            if label not in self.full:
+            if len(slots) == candidates.capacity:
+                self.full += [c for c, kept in of_class.items() if len(kept) == largest and c not in self.full]
+            if label not in self.full and not enough:
                 # The lowest label among equals, and its examples by slot: neither depends on how the stream was cut.
                 victims = sorted(of_class[min(c for c, kept in of_class.items() if len(kept) == largest)])
                 slot = victims[int(first * largest)]
