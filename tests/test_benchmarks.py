@@ -51,8 +51,9 @@ def test_measurements_are_taken_in_turns():
         (["growth", "--tasks", "5"], "--tasks 5: must be 20 or more"),
         (["cpu", "--repetitions", "0"], "--repetitions 0: must be 1 or more"),
         (["cpu", "--json", "nowhere/cpu.json"], "there is no folder nowhere"),
-        pytest.param(
-            ["gpu"], "no GPU", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+        *(
+            pytest.param([name], "no GPU", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here"))
+            for name in ("gpu", "packing")
         ),
     ],
 )

@@ -373,7 +373,8 @@ def _groups(parser: Parser, chosen: Sequence[Mapping[str, Any]]) -> dict[str, An
     choice = "--methods" if command == "compare" else "--method"
     others = f"other methods have other options: {parser.prog} {choice} NAME --help"
     parser.epilog = "\n".join([others, "", "examples:", *(f"  {example}" for example in EXAMPLES[command])])
-    names = list(dict.fromkeys(given.get("method", FIELDS["method"].default) for given in chosen))
+    fields = LearnerSpec.fields() if command == "learn" else FIELDS
+    names = list(dict.fromkeys(given.get("method", fields["method"].default) for given in chosen))
     title = f"options of {', '.join(names)}" if len(names) < 4 else "options of the methods"
     return {name: parser.add_argument_group(title if name == "method" else name) for name in GROUPS}
 
@@ -386,7 +387,7 @@ def _add_spec_flags(
     fields = FIELDS if "benchmark" in names else LearnerSpec.fields()
     parts = [Parts(given, fields) for given in chosen]
     own = {o.name: o for part in parts for o in part.options.values() if o.name not in FIELDS}
-    for option in (*(FIELDS[name] for name in names), *own.values()):
+    for option in (*(fields[name] for name in names), *own.values()):
         having = [part for part in parts if option.name in part.options]
         # Two parts may mean different things by one name: the help is of this one, and so is the group.
         declaring = next((part for part in having if part.options[option.name] is option), having[0])

@@ -455,6 +455,8 @@ def _model(value: Any) -> str:
 
 _LEARNER_FIELDS = {name: option for name, option in FIELDS.items() if name not in OF_BENCHMARKS}
 _LEARNER_FIELDS["model"] = with_changes(FIELDS["model"], read=_model)
+# A run is the paper's unless another method is asked for; what is kept and used has the one that forgets least.
+_LEARNER_FIELDS["method"] = with_changes(FIELDS["method"], default="tfcsr-distill")
 
 
 class Parts:
@@ -464,7 +466,8 @@ class Parts:
         fields = FIELDS if fields is None else fields
 
         def choice(name: str) -> Any:
-            return FIELDS[name].checked(given.get(name, FIELDS[name].default))
+            option = fields.get(name, FIELDS[name])
+            return option.checked(given.get(name, option.default))
 
         self.protocol = choice("protocol")
         self.from_benchmark: dict[str, Any] = {}

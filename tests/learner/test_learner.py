@@ -32,6 +32,7 @@ from tests.learner.conftest import (
 from tests.learner.elsewhere import KILLED, KILLED_IN, VARIETIES, fields, own_model, patient
 from tfcsr import Learner
 from tfcsr.errors import DivergedError, OutputError
+from tfcsr.spec import LearnerSpec
 
 
 @pytest.fixture(scope="module")
@@ -552,3 +553,7 @@ def test_what_is_noted_is_not_copied_with_every_instalment(monkeypatch):
         learner.learn(x, y)
     assert json.dumps(learner._history.state_dict()) == before
     assert len(learner._loop.learner.probes) == len(kept["loop"]["probes"])
+
+
+def test_without_a_name_it_has_the_method_that_forgets_least():
+    assert Learner().spec.method == LearnerSpec.fields()["method"].default == LearnerSpec().method == "tfcsr-distill"

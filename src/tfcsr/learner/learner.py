@@ -73,7 +73,7 @@ Model = str | nn.Module | Callable[..., nn.Module]
 class Learner:
     """A network that learns new data as it arrives and keeps what it has learned.
 
-        learner = Learner(model="resnet18", method="tfcsr", buffer_capacity=2000, seed=0)
+        learner = Learner(model="resnet18", buffer_capacity=2000, seed=0)
         learner.learn(x, y, epochs=20)
         learner.learn("week2/")
         learner.predict(x)
@@ -88,7 +88,7 @@ class Learner:
     def __init__(
         self,
         model: Model = "cnn",
-        method: str = "tfcsr",
+        method: str = "tfcsr-distill",
         *,
         head: str | None = None,
         size: int | None = None,

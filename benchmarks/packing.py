@@ -1,0 +1,160 @@
+"""How runs share one GPU: in one process, in several, and in several under MPS; and how long a first step takes.
+
+    python -m benchmarks.packing
+    python -m benchmarks.packing --runs 6 --seconds 20
+
+A share is measured over a span of time in which all processes train, each in its second task or a later one, everything
+included. MPS (nvidia-cuda-mps-control) is started for its turn, where it is installed, and stopped after it. The first
+step is that of a new process, from its start on; without and with what torch's compiler kept of an earlier one.
+"""
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.measure import Row, arguments, interleaved, ratio, refuse, show, summary
+
+PROCESSES = (1, 3)
+METHODS = ("er", "tfcsr-distill")
+RECIPE = {"new_data": "half", "augment": "strong", "deterministic": True}
+
+
+def main() -> None:
+    if len(sys.argv) > 1 and sys.argv[1] in CHILDREN:
+        CHILDREN[sys.argv[1]](**json.loads(sys.argv[2]))
+        return
+    options = arguments(__doc__, runs=6, seconds=15, repetitions=1)
+    if not torch.cuda.is_available():
+        refuse("torch finds no GPU on this machine")
+    rows: list[Row] = []
+    title = "Split CIFAR-100, ResNet-18, batches of 64"
+    with tempfile.TemporaryDirectory() as place:
+        for method in METHODS:
+            for cache in ("none", "kept"):
+                taken = _first_step(method, Path(place) / method)
+                rows.append({"what": f"{method}: first step, s, cache {cache}", **summary([taken])})
+                show(title, rows, options.json)
+    ways = [(processes, mps) for mps in (False, True) for processes in PROCESSES if processes <= options.runs]
+    if shutil.which("nvidia-cuda-mps-control") is None:
+        ways = [way for way in ways if not way[1]]
+    for method in METHODS:
+        found = interleaved(
+            {_name(way): functools.partial(_shared, method, *way, options) for way in ways},
+            options.repetitions,
+        )
+        for name, values in found.items():
+            rows.append({"what": f"{method}, {options.runs} runs, {name}: ms per run-step", **summary(values)})
+        one = found[_name(ways[0])]
+        for name, values in found.items():
+            rows.append({"what": f"{method}, {name} / one process", **ratio(values, one)})
+        show(title, rows, options.json)
+
+
+def _name(way: tuple[int, bool]) -> str:
+    processes, mps = way
+    return f"{processes} {'process' if processes == 1 else 'processes'}{', MPS' if mps else ''}"
+
+
+def _child(kind: str, env: dict[str, str] | None = None, **fields: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "benchmarks.packing", kind, json.dumps(fields)]
+    return subprocess.Popen(
+        command, env=os.environ | (env or {}), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def _answer(child: subprocess.Popen[str]) -> Any:
+    assert child.stdout is not None
+    line = child.stdout.readline()
+    if not line:
+        refuse(f"a process that was to be measured ended with {child.wait()}")
+    return json.loads(line)
+
+
+def _first_step(method: str, cache: Path) -> float:
+    started = time.perf_counter()
+    with _child("first", {"TORCHINDUCTOR_CACHE_DIR": str(cache)}, method=method) as child:
+        _answer(child)
+        return time.perf_counter() - started
+
+
+def _shared(method: str, processes: int, mps: bool, options: Any) -> float:
+    """Milliseconds per step of a run, over all processes."""
+    env: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as place:
+        if mps:
+            env = {"CUDA_MPS_PIPE_DIRECTORY": f"{place}/pipe", "CUDA_MPS_LOG_DIRECTORY": f"{place}/log"}
+            subprocess.run(["nvidia-cuda-mps-control", "-d"], env=os.environ | env, check=True)
+        try:
+            shares = [options.runs // processes + (i < options.runs % processes) for i in range(processes)]
+            children = [_child("share", env, method=method, runs=n, span=options.seconds) for n in shares]
+            for child in children:
+                _answer(child)  # past its first task
+            for child in children:
+                assert child.stdin is not None
+                child.stdin.write("go\n")
+                child.stdin.flush()
+            rates = [steps / spent for steps, spent in map(_answer, children)]
+            for child in children:
+                child.communicate()
+            return float(1000 / sum(rates))
+        finally:
+            if mps:
+                subprocess.run(["nvidia-cuda-mps-control"], env=os.environ | env, input="quit\n", text=True, check=True)
+
+
+def first(method: str) -> None:
+    """One step of one method in this process."""
+    from benchmarks.gpu import OurSteps
+
+    OurSteps(method=method, **RECIPE)
+    print(json.dumps("done"), flush=True)
+
+
+def share(method: str, runs: int, span: float) -> None:
+    """Some runs in this process, as a grid runs them, for so many seconds; all of them in their second task or a later
+    one, where there is something to replay and to distil.
+    """
+    from benchmarks.gpu import random_cifar, spec
+    from benchmarks.training import Training
+    from tfcsr.experiments.machine import settings
+
+    specs = [spec(method=method, seed=seed, **RECIPE) for seed in range(runs)]
+    trainings = [Training(one, random_cifar(None)) for one in specs]
+    lanes = [(torch.cuda.Stream(), training.advance(), training) for training in trainings]
+
+    def turn() -> None:
+        for stream, turns, _ in lanes:
+            with torch.cuda.stream(stream):
+                next(turns)
+
+    with settings(specs[0]):
+        # Until the steps of the second task are compiled and recorded.
+        while any(training.task_number < 2 for training in trainings):
+            turn()
+        for _ in range(5):
+            turn()
+        torch.cuda.synchronize()
+        print(json.dumps("ready"), flush=True)
+        sys.stdin.readline()
+        before, started = sum(training.optimizer_steps for training in trainings), time.perf_counter()
+        while time.perf_counter() - started < span and all(training.task_number < 10 for training in trainings):
+            turn()
+        torch.cuda.synchronize()
+        taken = sum(training.optimizer_steps for training in trainings) - before
+        print(json.dumps((taken, time.perf_counter() - started)), flush=True)
+
+
+CHILDREN: dict[str, Callable[..., None]] = {"first": first, "share": share}
+
+if __name__ == "__main__":
+    main()
