@@ -100,7 +100,7 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=0, help="at most that many images of a class in each part")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
-    parser.add_argument("--methods", default="tfcsr,er-ace,derpp,icarl,finetune,joint")
+    parser.add_argument("--methods", default="tfcsr,er-ace,derpp,icarl,tfcsr-distill,finetune,joint")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/fashion.json"))
     options = parser.parse_args()
