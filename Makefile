@@ -15,11 +15,13 @@ demo: $(READY)
 	@$(BIN)/tfcsr compare --benchmark split-digits --methods all --seeds 5 --out results/demo
 	@$(BIN)/tfcsr report results/demo
 
+# Else every process would compile the tests again.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(TESTS_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 define environment
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit(f"tfcsr needs Python 3.11 or newer, this is {sys.version.split()[0]}: make PYTHON=/path/to/python3.12")'

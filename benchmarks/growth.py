@@ -24,6 +24,8 @@ from tfcsr.training.batches import plan_epoch
 STEPS = 100
 EARLY = 20  # the task whose step the last one's is held against
 PER_CLASS = 16
+EXAMPLES = 1_000_000  # put into a buffer
+BYTES = 1 << 30  # of data whose fingerprint is taken
 
 
 def many_classes(classes: int) -> Dataset:
@@ -86,17 +88,20 @@ def many_tasks(method: str, data: Dataset, repetitions: int) -> list[Row]:
 
 
 def reservoir(repetitions: int) -> Row:
-    x, y = torch.zeros((1_000_000, 1, 1, 1), dtype=torch.uint8), torch.zeros(1_000_000, dtype=torch.int64)
+    x, y = torch.zeros((EXAMPLES, 1, 1, 1), dtype=torch.uint8), torch.zeros(EXAMPLES, dtype=torch.int64)
 
     def fill() -> None:
         Buffer(10_000, (1, 1, 1)).add(x, y, torch.Generator().manual_seed(0))
 
     fill()
-    return {"what": "1,000,000 examples into 10,000 slots: s", **summary([seconds(fill) for _ in range(repetitions)])}
+    return {
+        "what": f"{EXAMPLES:,} examples into 10,000 slots: s",
+        **summary([seconds(fill) for _ in range(repetitions)]),
+    }
 
 
 def fingerprints(repetitions: int) -> Row:
-    data = np.zeros(1 << 30, np.uint8)
+    data = np.zeros(BYTES, np.uint8)
 
     def take() -> None:
         fingerprint.of_arrays([data])

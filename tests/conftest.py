@@ -1,5 +1,7 @@
 """Beside the benchmark and the models of `tfcsr.testing`: models that fail, a method that binds new tensors."""
 
+import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,9 +54,22 @@ class Anchored(Method):
         return 0.1 * sum((p - a).square().sum() for p, a in zip(self.parameters(), self.anchor, strict=True))
 
 
+# Tests run side by side. A process of two threads that is not told this keeps a core busy with waiting for the other.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 # The same examples every time, and no clock: a loaded machine is no reason to fail.
 settings.register_profile("tfcsr", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tfcsr")
+
+
+def pytest_sessionstart() -> None:
+    """What is collected stays: to look through it for garbage again and again takes a third of the time."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
+
 
 TEST_MODELS = ("tiny-linear", "tiny-bn", "diverging", "exploding")
 

@@ -25,8 +25,9 @@ ESCAPES = "\x1b]0;owned\x07 \x1b[2J \r\n \x9b31m \u202e \udc80"
 
 @pytest.mark.parametrize("reader", READERS)
 def test_only_our_error_comes_out(reader):
-    refused = fuzz(reader, 1200, seed=1)
-    assert 720 < refused <= 1200
+    inputs = 300 if reader == "records" else 1200  # it reads eight whole specs each time
+    refused = fuzz(reader, inputs, seed=1)
+    assert 0.6 * inputs < refused <= inputs
 
 
 def test_printable():

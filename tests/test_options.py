@@ -244,6 +244,19 @@ def test_a_new_option_changes_nobodys_key(added):
     assert len(keys) == 4
 
 
+def test_options_are_known_as_long_as_their_parts_are(added):
+    assert "warmth" not in known_options()
+    for name in ("warm", "hot"):
+        added(METHODS, name, type("Warm", (Method,), {"options": (Option("warmth", float, 0.1, "help"),)}))
+    assert known_options()["warmth"] == ["method hot", "method warm"]
+    with pytest.raises(SpecError, match="warmth is an option of method hot, method warm, which this run does not use"):
+        RunSpec(method="er", warmth=1)
+    METHODS.remove("hot")
+    assert known_options()["warmth"] == ["method warm"]
+    METHODS.remove("warm")
+    assert "warmth" not in known_options()
+
+
 def load(data_dir, size=4):
     x, y = np.zeros((8, 1, size, size), np.uint8), np.arange(8) % 4
     return Dataset("zeros", x, y, x, y, tuple("abcd"), 255.0, (0.5,), (0.5,))

@@ -26,6 +26,8 @@ Entry = TypeVar("Entry")
 class Registry(Generic[Entry]):
     """Entries of one kind by name, each imported only when it is asked for."""
 
+    changes = 0  # how often an entry was added to any registry or removed: what is derived from all of them is kept
+
     def __init__(
         self,
         kind: str,
@@ -149,6 +151,7 @@ class Registry(Generic[Entry]):
             self._added[name] = entry
             self._homes[name] = home
             self._options[name] = tuple(options)
+            Registry.changes += 1
             return entry
 
         return register
@@ -170,3 +173,4 @@ class Registry(Generic[Entry]):
             known.pop(name, None)
         if name in self._files:
             sys.modules.pop(f"{self.package}.{name.replace('-', '_')}", None)
+        Registry.changes += 1

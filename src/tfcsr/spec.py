@@ -6,6 +6,7 @@ in their own files.
 """
 
 import difflib
+import functools
 import hashlib
 import json
 import tomllib
@@ -14,6 +15,7 @@ from dataclasses import replace as with_changes
 from pathlib import Path
 from typing import Any, Self
 
+from tfcsr import plugins
 from tfcsr.buffer.policies import POLICIES
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.data.benchmarks.base import SCENARIOS
@@ -584,8 +586,15 @@ def _some(owners: Sequence[str]) -> str:
 EVERY_RUN = "every run"
 
 
-def known_options() -> dict[str, list[str]]:
+def known_options() -> Mapping[str, Sequence[str]]:
     """Every option that any known part has, with the parts that have it."""
+    plugins.load_announced()
+    return _known_options(Registry.changes)
+
+
+@functools.lru_cache(maxsize=1)
+def _known_options(changes: int) -> dict[str, list[str]]:
+    """Kept until the registries change: thousands of specs are read from a folder of results."""
     owners = {name: [EVERY_RUN] for name in FIELDS}
     for registry in REGISTRIES:
         for name in registry.forms():

@@ -8,7 +8,7 @@ import torch
 import tfcsr
 from tests.conftest import make_spec, trained
 from tfcsr.errors import DeviceError, DivergedError, OutOfMemoryError, OutputError
-from tfcsr.experiments.machine import cores, on_this_machine
+from tfcsr.experiments.machine import cores, on_this_machine, settings
 from tfcsr.metrics import forgetting
 from tfcsr.spec import load_spec_file
 
@@ -136,6 +136,26 @@ def test_nothing_is_written_for_data_that_is_not_there(out, tmp_path):
     with pytest.raises(tfcsr.TfcsrError, match="mnist"):
         tfcsr.run(make_spec(benchmark="split-mnist", data_dir=str(tmp_path), out=str(out)))
     assert not out.exists()
+
+
+@pytest.mark.parametrize("mode", ["default", "warn", "error"])
+def test_torchs_switches_are_as_they_were_afterwards(monkeypatch, mode):
+    """On a GPU, which this machine need not have, a deterministic run changes them."""
+    import torch._inductor.config as inductor
+
+    before = torch.get_deterministic_debug_mode()
+    torch.use_deterministic_algorithms(mode != "default", warn_only=mode == "warn")
+    monkeypatch.setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    expected = torch.get_deterministic_debug_mode(), inductor.deterministic
+    try:
+        for device in ("cpu", "cuda"):
+            spec = make_spec(deterministic=True)
+            vars(spec)["device"] = device
+            with settings(spec):
+                assert torch.get_deterministic_debug_mode() == (1 if device == "cuda" else expected[0])
+            assert (torch.get_deterministic_debug_mode(), inductor.deterministic) == expected
+    finally:
+        torch.use_deterministic_algorithms(before > 0, warn_only=before == 1)
 
 
 def test_too_large_a_buffer_is_one_line(out, monkeypatch):

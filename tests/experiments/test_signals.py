@@ -13,8 +13,15 @@ from tfcsr.cli import main
 from tfcsr.reporting.words import counted
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """A run that nobody stopped."""
+    out = tmp_path_factory.mktemp("whole") / "run"
+    return tfcsr.run(make_spec(**SMALL, method="tfcsr", out=str(out))), history(out)
+
+
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_stops_a_run_and_says_how_to_go_on(tmp_path, start, capsys, number, code):
+def test_a_signal_stops_a_run_and_says_how_to_go_on(tmp_path, start, capsys, whole, number, code):
     out = tmp_path / "run"
     process = start("run", *flags(**SMALL, method="tfcsr", out=out))
     wait_for(lambda: epochs(out) > 2)
@@ -25,9 +32,8 @@ def test_a_signal_stops_a_run_and_says_how_to_go_on(tmp_path, start, capsys, num
     done = epochs(out)
     main(["resume", str(out)])
     assert "going on after task" in capsys.readouterr().out
-    whole = tfcsr.run(make_spec(**SMALL, method="tfcsr", out=str(tmp_path / "whole")))
-    assert essence(tfcsr.resume(out)) == essence(whole)
-    assert history(out) == history(tmp_path / "whole")
+    assert essence(tfcsr.resume(out)) == essence(whole[0])
+    assert history(out) == whole[1]
     assert done < epochs(out) == 75
 
 
@@ -37,6 +43,7 @@ def test_two_signals_at_once_are_one_wish(tmp_path, start):
     slow = {"method": "finetune", "max_per_class": 0, "tasks": 1, "batch_size": 2, "checkpoint_every": 9}
     process = start("run", *flags(**SMALL | slow, out=out))
     wait_for(lambda: epochs(out) == 1)
+    time.sleep(0.05)  # until it is in the next
     for _ in range(20):
         process.send_signal(signal.SIGTERM)
         time.sleep(0.002)
@@ -49,8 +56,9 @@ def test_a_second_signal_stops_at_once_and_harms_nothing(tmp_path, start):
     slow = {"method": "finetune", "max_per_class": 0, "tasks": 1, "batch_size": 2, "checkpoint_every": 9}
     process = start("run", *flags(**SMALL | slow, out=out))
     wait_for(lambda: epochs(out) == 1)
+    time.sleep(0.05)  # until it is in the next
     process.send_signal(signal.SIGINT)
-    time.sleep(0.3)
+    time.sleep(0.2)
     assert process.poll() is None  # one epoch is not saved yet: it goes on to the end of the next
     process.send_signal(signal.SIGTERM)
     assert "stopped" in one_line(process, 143)
@@ -63,13 +71,13 @@ def complete(folder):
 
 
 def test_a_stopped_comparison_goes_on(tmp_path, start, capsys):
-    grid = SMALL | {"epochs": 8}
-    process = start("compare", "--methods", "er,ewc", "--seeds", "4", "--workers", "2", *flags(**grid, out=tmp_path))
+    grid = SMALL | {"epochs": 5}
+    process = start("compare", "--methods", "er,ewc", "--seeds", "3", "--workers", "2", *flags(**grid, out=tmp_path))
     wait_for(lambda: complete(tmp_path) >= 2)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, to the workers as well
     assert "the same command goes on" in one_line(process, 130)
     kept = complete(tmp_path)
-    assert 2 <= kept < 8
+    assert 2 <= kept < 6
     begun = sorted(path.name for path in tmp_path.iterdir() if not (path / "result.json").exists())
     assert len(begun) <= 2  # a worker may have been between two runs
     with pytest.raises(ProcessLookupError):
@@ -80,6 +88,6 @@ def test_a_stopped_comparison_goes_on(tmp_path, start, capsys):
     assert complete(tmp_path) == kept + len(begun)
     main(["resume", str(tmp_path)])
     assert "complete" in capsys.readouterr().out
-    comparison = tfcsr.compare(methods=["er", "ewc"], seeds=4, workers=1, out=tmp_path, **grid)
-    alone = tfcsr.compare(methods=["er", "ewc"], seeds=4, workers=1, **grid)
+    comparison = tfcsr.compare(methods=["er", "ewc"], seeds=3, workers=1, out=tmp_path, **grid)
+    alone = tfcsr.compare(methods=["er", "ewc"], seeds=3, workers=1, **grid)
     assert list(map(essence, comparison.results)) == list(map(essence, alone.results))

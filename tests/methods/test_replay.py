@@ -13,6 +13,7 @@ from tfcsr.errors import SpecError
 from tfcsr.methods.base import Mix
 from tfcsr.methods.learner import Learner
 from tfcsr.recall.schedule import ExpandingSchedule
+from tfcsr.training.step import Step
 
 # CIFAR-100's shape in everything that counts: 10 tasks of 10 classes with 500 examples each. One pixel is enough.
 BENCHMARKS.add("cifar-shaped")(
@@ -26,8 +27,19 @@ BENCHMARKS.add("cifar-shaped")(
 
 
 @pytest.mark.parametrize(("method", "replay_batches", "checks"), [("tfcsr", 15_800, 50), ("tfcsr-spaced", 3_555, 45)])
-def test_the_papers_counters_at_cifars_shape(method, replay_batches, checks):
+def test_the_papers_counters_at_cifars_shape(method, replay_batches, checks, monkeypatch):
+    """What each step is given is counted, and the step left out: 15,800 of them would teach nothing more."""
+    taken = []
+
+    def count(step, data, positions):
+        taken.append(positions.shape)
+        return torch.zeros(())
+
+    monkeypatch.setattr(Step, "__call__", count)
     training = trained(benchmark="cifar-shaped", protocol="paper", method=method)
+    assert len(taken) == training.optimizer_steps
+    assert sum(replay > 0 for _, replay in taken) == training.replay_batches
+    assert sum(map(sum, taken)) == training.samples_seen
     assert training.replay_batches == replay_batches
     assert len(training.learner.probes) == checks
     assert training.optimizer_steps == 15_800

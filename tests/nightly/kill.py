@@ -22,9 +22,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-# Used by every fork, and so loaded before.
-import torch._dynamo  # noqa: F401
-
 from tests.conftest import make_spec
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.run import run

@@ -32,38 +32,89 @@ def browser() -> Iterator[Any]:
         yield browser
 
 
+def opened(browser: Any, address: Path | str, width: int = 1200, allowed: str = "", **settings: Any) -> Any:
+    """A page that is drawn; `page.wrong` is what goes wrong in it, and whoever else is asked."""
+    page = browser.new_page(viewport={"width": width, "height": 900}, **settings)
+    page.wrong = wrong = []
+    where = address.resolve().as_uri() if isinstance(address, Path) else address
+
+    def requested(request: Any) -> None:
+        if not (request.url == where or request.url.startswith(("data:", allowed or "data:"))):
+            wrong.append(f"asked for {request.url}")
+
+    page.on("request", requested)
+    page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("dialog", lambda dialog: (wrong.append("dialog"), dialog.dismiss()))
+    drawn(page, where)
+    return page
+
+
 @pytest.fixture
 def visit(browser) -> Iterator[Callable[..., Any]]:
     """Opens a page; afterwards nothing may have gone wrong in it, and nobody else been asked."""
     pages: list[Any] = []
-    wrong: list[str] = []
 
-    def open_page(address: Path | str, width: int = 1200, allowed: str = "", **settings: Any) -> Any:
-        page = browser.new_page(viewport={"width": width, "height": 900}, **settings)
-        pages.append(page)
-        where = address.resolve().as_uri() if isinstance(address, Path) else address
-
-        def requested(request: Any) -> None:
-            if not (request.url == where or request.url.startswith(("data:", allowed or "data:"))):
-                wrong.append(f"asked for {request.url}")
-
-        page.on("request", requested)
-        page.on("console", lambda message: wrong.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("dialog", lambda dialog: (wrong.append("dialog"), dialog.dismiss()))
-        drawn(page, where)
-        page.wrong = wrong
-        return page
+    def open_page(*given: Any, **settings: Any) -> Any:
+        pages.append(opened(browser, *given, **settings))
+        return pages[-1]
 
     yield open_page
     for page in pages:
         page.close()
+    assert [line for page in pages for line in page.wrong] == []
+
+
+CHOSEN = "[...document.querySelectorAll('select, input')].map(one => one.type === 'checkbox' ? one.checked : one.value)"
+CHOOSE = """values => [...document.querySelectorAll('select, input')].forEach((one, i) => {
+    const what = one.type === 'checkbox' ? 'checked' : 'value';
+    if (one[what] === values[i]) return;
+    one[what] = values[i];
+    for (const kind of ['input', 'change']) one.dispatchEvent(new Event(kind, {bubbles: true}));
+})"""
+
+
+def shared_page(page: Any) -> Iterator[Any]:
+    """A page that several tests share, since drawing it takes seconds: what one has chosen is put back."""
+    before = page.evaluate(CHOSEN)
+    yield page
+    page.mouse.move(0, 0)
+    for _ in range(2):  # to choose another benchmark brings other series to choose from
+        page.evaluate(CHOOSE, before)
+    wrong, page.wrong[:] = list(page.wrong), []  # the next test is not to blame
     assert wrong == []
+    assert page.evaluate(CHOSEN) == before
 
 
 @pytest.fixture(scope="module")
 def report(grid, tmp_path_factory) -> Path:
     return write_report(grid, tmp_path_factory.mktemp("page") / "report.html")
+
+
+@pytest.fixture(scope="module")
+def report_page(browser, report) -> Iterator[Any]:
+    page = opened(browser, report)
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def page(report_page) -> Iterator[Any]:
+    yield from shared_page(report_page)
+
+
+@pytest.fixture(scope="module")
+def page_of_two(browser, grid, made_up, tmp_path_factory) -> Iterator[Any]:
+    folder = Path(shutil.copytree(grid, tmp_path_factory.mktemp("two") / "copy"))
+    shutil.copytree(made_up(15), folder, dirs_exist_ok=True)
+    page = opened(browser, write_report(folder))
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def two_benchmarks(page_of_two) -> Iterator[Any]:
+    yield from shared_page(page_of_two)
 
 
 def until(page: Any, condition: str) -> None:
@@ -79,8 +130,7 @@ def scrolls_sideways(page: Any) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth > window.innerWidth"))
 
 
-def test_every_chart_is_drawn_and_named(visit, report):
-    page = visit(report)
+def test_every_chart_is_drawn_and_named(page):
     for name in CHARTS:
         chart = page.locator(f"#chart-{name}")
         assert chart.locator("svg.main-svg").first.bounding_box()["height"] > 100, name
@@ -102,15 +152,13 @@ def test_every_chart_is_drawn_and_named(visit, report):
         assert page.locator(f"#table-{name} tbody tr").count() > 0, name
 
 
-def test_hovering_tells_the_value(visit, report):
-    page = visit(report)
+def test_hovering_tells_the_value(page):
     page.locator("#chart-curves .trace .point").last.hover(force=True)
     page.wait_for_selector("#chart-curves .hovertext")
     assert "after task 3" in page.locator("#chart-curves .hovertext").text_content()
 
 
-def test_a_series_is_switched_off_and_on_by_keyboard(visit, report):
-    page = visit(report)
+def test_a_series_is_switched_off_and_on_by_keyboard(page):
     before = [page.evaluate(TRACES, name) for name in ("curves", "final", "cost")]
     box = page.get_by_label("finetune", exact=True)
     box.focus()
@@ -125,8 +173,7 @@ def test_a_series_is_switched_off_and_on_by_keyboard(visit, report):
     assert [page.evaluate(TRACES, name) for name in ("curves", "final", "cost")] == before
 
 
-def test_the_slider_moves_through_the_tasks(visit, report, grid):
-    page = visit(report)
+def test_the_slider_moves_through_the_tasks(page, grid):
     page.select_option("#matrix-series", "finetune")
     rows = "document.getElementById('chart-matrix').data[0].z.filter(row => row.some(v => v !== null)).length"
     assert page.evaluate(rows) == 3
@@ -141,8 +188,7 @@ def test_the_slider_moves_through_the_tasks(visit, report, grid):
     assert page.evaluate(rows) == 1
 
 
-def test_the_timeline_of_each_run_per_task_and_class(visit, report, grid):
-    page = visit(report)
+def test_the_timeline_of_each_run_per_task_and_class(page, grid):
     for seed in (0, 1):
         page.select_option("#timeline-seeds", label=f"seed {seed}")
         probes = json.loads((one_run(grid, "tfcsr", seed) / "result.json").read_text())["probes"]
@@ -155,8 +201,7 @@ def test_the_timeline_of_each_run_per_task_and_class(visit, report, grid):
     assert page.evaluate(heat) == 6
 
 
-def test_the_timeline_of_all_seeds_and_of_their_mean(visit, report, grid):
-    page = visit(report)
+def test_the_timeline_of_all_seeds_and_of_their_mean(page, grid):
     files = [one_run(grid, "tfcsr", seed) / "result.json" for seed in (0, 1)]
     runs = [[probe | {"at": 3 * probe["task"] - 3 + probe["epoch"]} for probe in found] for found in probes_of(files)]
     assert page.locator("#timeline-seeds option").all_inner_texts() == [
@@ -190,8 +235,7 @@ def probes_of(files: list[Path]) -> list[list[dict[str, Any]]]:
     return [json.loads(file.read_text())["probes"] for file in files]
 
 
-def test_cost_and_retention_can_be_chosen(visit, report):
-    page = visit(report)
+def test_cost_and_retention_can_be_chosen(page):
     title = "document.getElementById('chart-cost').layout.xaxis.title.text"
     assert page.evaluate(title) == "optimizer steps"
     joint = "document.getElementById('chart-cost').data.filter(t => (t.customdata || [''])[0].includes('joint'))"
@@ -209,8 +253,7 @@ def test_cost_and_retention_can_be_chosen(visit, report):
     assert "joint" in page.locator("#chart-retention").get_attribute("aria-label")
 
 
-def test_the_summary_is_a_table_with_aligned_numbers(visit, report):
-    page = visit(report)
+def test_the_summary_is_a_table_with_aligned_numbers(page):
     head = page.locator("#table-summary thead th").all_inner_texts()
     against = "points against er, buffer_capacity 24"
     assert head == ["method", "n", "accuracy %", against, "forgetting", "steps", "replays", "checks"]
@@ -272,9 +315,8 @@ def test_every_series_and_every_number_in_a_map_can_be_seen(visit, copy, scheme,
             assert max(contrast(stop, "#000000"), contrast(stop, "#ffffff")) >= 4.5
 
 
-def test_a_table_that_scrolls_says_so(visit, copy, made_up):
-    shutil.copytree(made_up(15), copy, dirs_exist_ok=True)
-    page = visit(write_report(copy))
+def test_a_table_that_scrolls_says_so(two_benchmarks):
+    page = two_benchmarks
     hint = page.locator("#table-runs").locator("xpath=../following-sibling::*[1]")
     assert hint.inner_text() == "↓ 25 rows: scroll down in the table"
     box = page.locator(".box", has=page.locator("#table-runs"))
@@ -394,9 +436,8 @@ def test_classes_have_their_names(visit, copy):
     assert page.locator("#chart-retention b, main img, main script").count() == 0
 
 
-def test_several_benchmarks_are_chosen_between(visit, copy, made_up):
-    shutil.copytree(made_up(15), copy, dirs_exist_ok=True)
-    page = visit(write_report(copy))
+def test_several_benchmarks_are_chosen_between(two_benchmarks):
+    page = two_benchmarks
     assert page.locator("#group option").all_inner_texts() == ["split-cifar100", "tiny"]
     assert page.locator("#series input").count() == 13  # finetune has no buffer
     page.select_option("#group", "tiny")

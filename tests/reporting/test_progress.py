@@ -201,7 +201,8 @@ def test_a_grid_shows_the_whole_and_each_run():
             display(spec, news)
             display.progress.refresh()
 
-        tfcsr.compare(benchmark="tiny", methods=["er", "mgp"], seeds=2, epochs=2, device="cpu", watcher=watcher)
+        quick = {"epochs": 2, "device": "cpu", "workers": 1}
+        tfcsr.compare(benchmark="tiny", methods=["er", "mgp"], seeds=2, watcher=watcher, **quick)
     shown = text.getvalue()
     assert re.search(r"all runs .* 2/4 · \d+:\d\d left", shown)
     assert re.search(r"mgp seed 1 .* task 1/3 epoch 1/6", shown)

@@ -2,6 +2,8 @@
 
 import copy
 import math
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -12,7 +14,7 @@ from tfcsr.errors import SpecError
 from tfcsr.testing import Recorder, captured, make_spec, make_training, trained
 from tfcsr.training import step
 from tfcsr.training.loop import build_model
-from tfcsr.training.optimizers import make_optimizer, rates, set_rate
+from tfcsr.training.optimizers import make_optimizer, rates, set_rate, without_compiler
 
 
 def of_task(epochs: int, steps: int, **fields: object) -> list[float]:
@@ -122,7 +124,7 @@ def test_the_rate_is_the_one_the_optimizer_steps_with():
 def test_by_default_the_rate_is_a_plain_number_that_nobody_sets(monkeypatch):
     monkeypatch.setattr(step, "set_rate", lambda optimizer, rate: pytest.fail("set"))
     training = trained(method="er", lr=0.003)
-    assert type(training.optimizer) is torch.optim.Adam
+    assert type(training.optimizer) is without_compiler(torch.optim.Adam)
     assert [type(group["lr"]) for group in training.optimizer.param_groups] == [float]
     assert training.optimizer.param_groups[0]["lr"] == 0.003
 
@@ -161,12 +163,49 @@ def test_a_task_by_torchs_own_optimizer_on_the_same_batches(name):
         assert torch.allclose(mine, found, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", OWN)
+def test_without_the_compiler_it_is_torchs_own_to_the_bit(name):
+    """Through steps, a new group, and its state taken and given back."""
+    kind = type(OWN[name]([torch.nn.Parameter(torch.zeros(1))]))
+    found = []
+    for made in (kind, without_compiler(kind)):
+        parameters = [torch.nn.Parameter(torch.linspace(-1, 1, 7)) for _ in range(2)]
+        optimizer = made(parameters[:1], lr=0.01, weight_decay=0.05, fused=True)
+        optimizer.add_param_group({"params": parameters[1:], "lr": 0.1})
+        for number in range(4):
+            if number == 2:
+                state, optimizer = optimizer.state_dict(), made([{"params": [p]} for p in parameters], fused=True)
+                optimizer.load_state_dict(copy.deepcopy(state))
+            optimizer.zero_grad()
+            assert [p.grad for p in parameters] == [None, None]
+            sum((p - 3).pow(4).sum() for p in parameters).backward()
+            optimizer.step()
+        found.append((torch.stack([p.detach() for p in parameters]), str(optimizer.state_dict())))
+    assert torch.equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+    assert without_compiler(kind) is without_compiler(kind)
+
+
+def test_on_a_cpu_the_compiler_is_not_loaded():
+    """It would double the time that a process takes to start."""
+    code = """
+import sys
+from tfcsr import METHODS, run
+from tfcsr.testing import make_spec
+for method in METHODS.names():
+    for fields in ({"optimizer": "sgd"}, {"optimizer": "adamw", "model": "cnn", "augment": "crop-flip"}):
+        run(make_spec(method=method, epochs=1, max_per_class=12, device="cpu", **fields))
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_each_optimizer_is_what_it_is_called():
     kinds = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "sgd": torch.optim.SGD}
     outcomes = set()
     for name, kind in kinds.items():
         training = trained(method="er", optimizer=name, weight_decay=0.01, epochs=1)
-        assert type(training.optimizer) is kind
+        assert type(training.optimizer) is without_compiler(kind)
         assert training.optimizer.param_groups[0]["weight_decay"] == 0.01
         outcomes.add(training.weights_sha256())
     assert len(outcomes) == 3

@@ -83,7 +83,7 @@ def switches(spec: RunSpec) -> tuple[Any, ...]:
 @contextmanager
 def settings(spec: RunSpec) -> Iterator[None]:
     """torch's process-wide switches as the spec wants them, and back afterwards."""
-    threads, deterministic = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    threads, deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
     matmul, convolution = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, convolution.allow_tf32, convolution.deterministic
     torch.set_num_threads(spec.threads)
@@ -107,7 +107,9 @@ def settings(spec: RunSpec) -> Iterator[None]:
     finally:
         torch.set_num_threads(threads)
         matmul.allow_tf32, convolution.allow_tf32, convolution.deterministic = before
-        torch.use_deterministic_algorithms(deterministic)
+        # Not where nothing was changed: torch would load its compiler for it.
+        if torch.get_deterministic_debug_mode() != deterministic:
+            torch.use_deterministic_algorithms(deterministic > 0, warn_only=deterministic == 1)
         memory.fill_uninitialized_memory = fill
 
 

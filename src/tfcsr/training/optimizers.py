@@ -1,16 +1,19 @@
 """Optimizers, and the learning rate within a task."""
 
+import functools
+import inspect
 import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from tfcsr.errors import SpecError
 from tfcsr.spec import RunSpec
 
 
-def make_optimizer(spec: RunSpec, model: nn.Module) -> torch.optim.Optimizer:
+def make_optimizer(spec: RunSpec, model: nn.Module) -> Optimizer:
     """The spec's optimizer of all parameters that are trained. On a GPU its steps can be recorded."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not parameters:
@@ -18,13 +21,27 @@ def make_optimizer(spec: RunSpec, model: nn.Module) -> torch.optim.Optimizer:
     on_gpu = parameters[0].device.type == "cuda"
     # A rate that varies is read from a tensor: a recorded step would go on with the number it was recorded with.
     rate: Any = torch.tensor(spec.lr, device=parameters[0].device) if on_gpu and varies(spec) else spec.lr
-    if spec.optimizer == "sgd":
-        return torch.optim.SGD(parameters, lr=rate, momentum=spec.momentum, weight_decay=spec.weight_decay, fused=True)
-    kind = torch.optim.AdamW if spec.optimizer == "adamw" else torch.optim.Adam
-    return kind(parameters, lr=rate, weight_decay=spec.weight_decay, fused=True, capturable=on_gpu)
+    kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+    kind: Any = kinds[spec.optimizer]
+    own = {"momentum": spec.momentum} if spec.optimizer == "sgd" else {"capturable": on_gpu}
+    kind = kind if on_gpu else without_compiler(kind)
+    made: Optimizer = kind(parameters, lr=rate, weight_decay=spec.weight_decay, fused=True, **own)
+    return made
 
 
-def exchange(optimizer: torch.optim.Optimizer, old: nn.Parameter, new: nn.Parameter) -> None:
+@functools.cache
+def without_compiler(kind: type[Optimizer]) -> type[Optimizer]:
+    """The same optimizer, but for torch's precautions against being compiled. They load the whole compiler, which took
+    half of the start of a process; and on a CPU nothing is compiled.
+    """
+    plain = {
+        name: inspect.unwrap(getattr(kind, name))
+        for name in ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
+    }
+    return type(kind.__name__, (kind,), plain | {"step": torch.no_grad()(inspect.unwrap(kind.step))})
+
+
+def exchange(optimizer: Optimizer, old: nn.Parameter, new: nn.Parameter) -> None:
     """Let the optimizer train a parameter in the place of another that had fewer rows. What it keeps of the rows they
     share stays; of the others it begins at 0.
     """
@@ -69,7 +86,7 @@ def rates(spec: RunSpec, start: float, epochs: int, steps: int, per_epoch: float
     return torch.tensor(found, dtype=torch.float64)
 
 
-def set_rate(optimizer: torch.optim.Optimizer, rate: Tensor) -> None:
+def set_rate(optimizer: Optimizer, rate: Tensor) -> None:
     for group in optimizer.param_groups:
         if isinstance(group["lr"], Tensor):
             group["lr"].copy_(rate)
