@@ -1,7 +1,10 @@
-"""What ten, a hundred, a thousand times as many cost, in time and bytes: classes, tasks, examples, memory, runs.
+"""What ten, a hundred, a thousand times as many cost, in time and bytes: classes, tasks, instalments, examples, memory,
+runs.
 
     python -m benchmarks.scale                  # up to 1,000 tasks, 10,000 classes, a million examples, 10,000 runs
-    python -m benchmarks.scale --tasks 10000    # further; each of them has such a flag
+    python -m benchmarks.scale --tasks 10000    # further; each of them has such a flag, and 0 leaves it out
+
+With more than 1,000 tasks only every tenth of them all is evaluated: after each it would be gigabytes.
 
 Every measurement is a process of its own with one thread, on made-up images of 4x4 pixels and a network of one hidden
 layer of 64: what is left is what the package itself costs. Processor time is that of the whole process, of which some
@@ -22,11 +25,15 @@ import numpy as np
 from benchmarks.measure import Row, arguments, refuse, show
 
 TRAIN, TEST = 20, 5  # of each class
+MOST_EVALUATED = 1000  # tasks, each of them
+ROOT = str(Path(__file__).parent.parent.resolve())
 MODEL = ("--model", "mlp", "--hidden", "64", "--method", "er", "--threads", "1", "--device", "cpu")
 
 
 def main() -> None:
-    asked = arguments(__doc__, classes=10_000, tasks=1000, examples=1_000_000, memory=1_000_000, runs=10_000)
+    most = {"classes": 10_000, "tasks": 1000, "instalments": 100}
+    most |= {"examples": 1_000_000, "memory": 1_000_000, "runs": 10_000}
+    asked = arguments(__doc__, dict.fromkeys(most, 0), **most)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)
@@ -36,7 +43,14 @@ def main() -> None:
         for tasks in _up_to(asked.tasks, 10):
             _write(max(1000, tasks), TRAIN)
             more = ("--tasks", str(tasks), "--epochs", "1")
-            rows.append({"what": f"{tasks:,} tasks of {max(1000, tasks):,} classes"} | _run(*more))
+            what = f"{tasks:,} tasks of {max(1000, tasks):,} classes"
+            if tasks <= MOST_EVALUATED:
+                rows.append({"what": f"{what}, evaluated after each"} | _run(*more))
+            if tasks > 10:
+                every = ("--evaluate-every", str(tasks // 10))
+                rows.append({"what": f"{what}, evaluated 10 times"} | _run(*more, *every))
+        for instalments in _up_to(asked.instalments, 10):
+            rows.append({"what": f"{instalments:,} instalments of two new classes"} | _saves(instalments))
         for examples in _up_to(asked.examples, 10_000):
             _write(10, examples // 10)
             rows.append({"what": f"{examples:,} examples in 2 tasks, 100 steps each"} | _run(*_few_steps(1000)))
@@ -79,12 +93,22 @@ def _run(*more: str) -> Row:
     return cost | {"steps": result["optimizer_steps"]} | {f"{k} MB": _megabytes(f"out/{v}") for k, v in sizes.items()}
 
 
-def _process(*command: str) -> Row:
+def _saves(instalments: int) -> Row:
+    shutil.rmtree("kept", ignore_errors=True)
+    cost = _process(str(instalments), module="benchmarks.scale_instalments")
+    found: Row = json.loads(Path("kept.json").read_text(encoding="utf-8"))
+    return cost | found | {"history MB": _megabytes("kept/history/1.jsonl")}
+
+
+def _process(*command: str, module: str = "tfcsr") -> Row:
     """Processor seconds and the most memory that this command of tfcsr takes."""
-    child = subprocess.Popen([sys.executable, "-m", "tfcsr", *command], stdout=subprocess.DEVNULL)
+    place = {"PYTHONPATH": os.pathsep.join([ROOT, *filter(None, [os.environ.get("PYTHONPATH")])])}
+    child = subprocess.Popen(
+        [sys.executable, "-m", module, *command], stdout=subprocess.DEVNULL, env=os.environ | place
+    )
     _, status, used = os.wait4(child.pid, 0)
     if status:
-        refuse(f"tfcsr {' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
+        refuse(f"{module} {' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
     return {"processor s": round(used.ru_utime + used.ru_stime, 2), "memory MB": round(used.ru_maxrss / 1000)}
 
 

@@ -47,6 +47,15 @@ def test_two_processes_are_measured_beside_one():
     assert processes.run("mlp", 64, 2, processes=2, threads=1) > 0
 
 
+def test_instalments_are_measured(tmp_path, monkeypatch):
+    from benchmarks import scale_instalments
+
+    monkeypatch.chdir(tmp_path)
+    scale_instalments.main(3)
+    assert json.loads(Path("kept.json").read_text())["save ms"] > 0
+    assert len(Path("kept/history/1.jsonl").read_text().splitlines()) >= 3
+
+
 def test_measurements_are_taken_in_turns():
     taken = []
     found = measure.interleaved({name: lambda name=name: taken.append(name) or len(taken) for name in "ab"}, 2)

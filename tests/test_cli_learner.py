@@ -21,6 +21,7 @@ from PIL import Image
 import tfcsr
 from tests.test_cli import refused
 from tfcsr.cli import main
+from tfcsr.experiments.history import history
 from tfcsr.training.checkpoint import Checkpoints
 
 WEEK1, WEEK2 = ("cat", "dog", "eel"), ("fox", "cat")
@@ -97,9 +98,9 @@ def essence(folder: str | Path) -> tuple[object, ...]:
     assert {name: w.tolist() for name, w in learner.model.state_dict().items()} == {
         name: w.tolist() for name, w in weights.items() if not name.startswith("tfcsr/")
     }
-    history = json.loads((folder / "history.json").read_text())
+    told = history(folder)
     clock = ("when", "seconds", "source", "made")
-    kept = {n: [{k: v for k, v in e.items() if k not in clock} for e in history[n]] for n in ("instalments", "probes")}
+    kept = {n: [{k: v for k, v in e.items() if k not in clock} for e in told[n]] for n in ("instalments", "probes")}
     return {name: w.tolist() for name, w in weights.items()}, learner.classes, learner.recall(), kept
 
 

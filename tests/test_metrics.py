@@ -36,5 +36,19 @@ def test_forward_transfer_is_over_the_untrained_network():
     assert forward_transfer(MATRIX, [50.0, 5.0, 12.0]) == (5 + 8) / 2
 
 
+def test_what_was_not_measured_does_not_count():
+    # Known after tasks 2 and 4. Task 1: 60, now 55; task 2: 80, now 50; task 3 was not asked for before the end.
+    matrix = [None, [60.0, 80.0, 20.0, 5.0], None, [55.0, 50.0, 90.0, 95.0]]
+    assert forgetting(matrix) == (5 + 30) / 2
+    # Only task 2 was asked for when it was just learned; only task 3 just before it was.
+    assert backward_transfer(matrix) == -30.0
+    assert forward_transfer(matrix, [50.0, 5.0, 12.0, 1.0]) == 8.0
+
+
+def test_one_evaluation_says_nothing_about_change():
+    matrix = [None, None, [55.0, 50.0, 90.0]]
+    assert forgetting(matrix) is backward_transfer(matrix) is forward_transfer(matrix, [1.0, 2.0, 3.0]) is None
+
+
 def test_one_task_has_no_transfer():
     assert forgetting([[90.0]]) is backward_transfer([[90.0]]) is forward_transfer([[90.0]], [10.0]) is None

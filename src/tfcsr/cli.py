@@ -38,7 +38,10 @@ LISTS = ("methods", "benchmarks", "models", "policies", "schedules")
 # stand where the field stands that chooses the part.
 GROUPS: dict[str, tuple[str, ...]] = {
     "method": ("method",),
-    "data": ("benchmark", "tasks", "class_order", "max_per_class", "held_out", "new_task", "augment", "data_dir"),
+    "data": (
+        *("benchmark", "tasks", "class_order", "max_per_class", "held_out", "evaluate_every", "new_task", "augment"),
+        "data_dir",
+    ),
     "training": (),
     "memory": tuple(option.name for option in (*BUFFER, *REPLAY)),
     "recall": tuple(option.name for option in (*SCHEDULE, *PROBE)),

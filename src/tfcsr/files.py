@@ -53,6 +53,21 @@ def write_bytes(path: Path, data: bytes) -> None:
                 beside.unlink(missing_ok=True)
 
 
+def add_bytes(path: Path, known: int, data: bytes) -> None:
+    """Written behind the bytes that are known, and brought to disk. What lies there is of somebody who was killed
+    before it became known.
+    """
+    with writing(path), path.open("r+b") as file:
+        file.seek(known)
+        file.truncate()
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+        file.seek(known)
+        if file.read() != data:
+            raise OutputError(f"{path}: the disk gives back something else than was written; choose another --out")
+
+
 def sync_folder(path: Path) -> None:
     with writing(path):
         handle = os.open(path, os.O_RDONLY)

@@ -32,7 +32,8 @@ REGISTRIES: tuple[Registry[Any], ...] = (METHODS, BENCHMARKS, MODELS, POLICIES, 
 NOT_IDENTITY = ("checkpoint_every", "checkpoint_seconds", "data_dir", "keep_model", "out")
 # What only a run through a benchmark has; a learner's data comes as it comes.
 OF_BENCHMARKS = (
-    *("benchmark", "scenario", "tasks", "class_order", "repeat", "max_per_class", "pixels", "steps", "new_task"),
+    *("benchmark", "scenario", "tasks", "class_order", "repeat", "max_per_class", "evaluate_every", "pixels", "steps"),
+    "new_task",
     # Nor is a learner bound to those it began with: each learn has as many as torchrun starts for it.
     *("data_dir", "keep_model", "out", "processes"),
 )
@@ -119,6 +120,14 @@ class RunSpec:
         low=0,
         high=0.5,
         paper=0.0,
+    )
+    evaluate_every: int = _field(
+        int,
+        1,
+        "tasks from one evaluation on the test set to the next; the last task is always evaluated. Training does not"
+        " depend on it. With thousands of tasks, evaluations after each take most of the time and of the files",
+        low=1,
+        high=10**6,
     )
     pixels: str = _field(
         str,

@@ -244,8 +244,8 @@ def what_a_task_gave_is_gone_afterwards(method: str) -> None:
         spoiled = make_training(method=method)
         end_task = spoiled._end_task
 
-        def spoil(task: Any, logits: Tensor) -> None:
-            end_task(task, logits)
+        def spoil(task: Any, found: Any) -> None:
+            end_task(task, found)
             task.train.x.zero_()
             task.train.y.zero_()
             task.held_out.x.zero_()
@@ -273,6 +273,15 @@ def any_number_of_tasks(method: str) -> None:
     for tasks in (1, 4, 6):
         training = trained(method=method, tasks=tasks, epochs=1, max_epochs=1)
         assert len(training.accuracy_matrix) == len(training.epochs_per_task) == tasks, f"not with {tasks} tasks"
+
+
+def evaluations_leave_no_trace(method: str) -> None:
+    """What is known after some tasks is what is known when one asks after each."""
+    fields: dict[str, Any] = {"method": method, "tasks": 6, "epochs": 1, "max_epochs": 2}
+    always, rarely = trained(**fields), trained(**fields, evaluate_every=4)
+    assert always.weights_sha256() == rarely.weights_sha256(), "predict has changed what is learned"
+    asked = [row if task in (4, 6) else None for task, row in enumerate(always.accuracy_matrix, start=1)]
+    assert rarely.accuracy_matrix == asked, "predict answers otherwise when it is asked less often"
 
 
 class Recorder:
@@ -455,6 +464,7 @@ METHOD_CHECKS: tuple[Check, ...] = (
     what_a_task_gave_is_gone_afterwards,
     every_module_keeps_its_mode,
     any_number_of_tasks,
+    evaluations_leave_no_trace,
     captured_and_plain_steps_agree_to_the_bit,
     host_waits_once_in_a_while_not_once_a_step,
     a_late_step_costs_what_the_first_did,

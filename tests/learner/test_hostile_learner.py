@@ -154,7 +154,7 @@ def test_the_sound_ones_are_loaded(sound):
 
 def test_each_file_in_turn_is_gone_cut_short_or_something_else(sound, tmp_path):
     names = [str(path.relative_to(sound / "mlp")) for path in sorted((sound / "mlp").rglob("*")) if path.is_file()]
-    assert len(names) == 5
+    assert len(names) == 6
     kept: dict[str, int] = dict.fromkeys(names, 0)
     for name in names:
         data = (sound / "mlp" / name).read_bytes()
@@ -182,10 +182,12 @@ def test_each_file_in_turn_is_gone_cut_short_or_something_else(sound, tmp_path):
     # What stands in the two that only others read does not matter.
     assert kept["model.safetensors"] == kept["history.json"] == 11
     assert kept["checkpoint/1.json"] == kept["checkpoint/1.safetensors"] == 0
+    assert kept["history/1.jsonl"] == 1  # what stands behind the bytes that count does not
 
 
 def test_each_file_in_turn_is_a_folder_or_leads_nowhere(sound, tmp_path):
-    for name in ("spec.json", "checkpoint/1.json", "checkpoint/1.safetensors", "model.safetensors", "checkpoint"):
+    ours = ("spec.json", "checkpoint/1.json", "checkpoint/1.safetensors", "history/1.jsonl", "history")
+    for name in (*ours, "model.safetensors", "checkpoint"):
         for kind in ("folder", "link"):
             place = Path(shutil.copytree(sound / "mlp", tmp_path / f"{kind}-{name.replace('/', '-')}"))
             path = place / name
@@ -197,7 +199,7 @@ def test_each_file_in_turn_is_a_folder_or_leads_nowhere(sound, tmp_path):
 def test_bytes_are_flipped(sound, tmp_path):
     rng = random.Random(3)
     place = tmp_path / "l"
-    for name in ("spec.json", "checkpoint/1.json", "checkpoint/1.safetensors"):
+    for name in ("spec.json", "checkpoint/1.json", "checkpoint/1.safetensors", "history/1.jsonl"):
         for _ in range(30):
             shutil.rmtree(place, ignore_errors=True)
             shutil.copytree(sound / "mlp", place)
@@ -284,10 +286,10 @@ def test_a_memory_of_another_size_than_there_is(own, cnn, capacity):
     assert not loads(cnn, model=None)
 
 
-@pytest.mark.parametrize("missing", ["buffer", "model", "optimizer", "generators", "method", "progress", "probes"])
+@pytest.mark.parametrize("missing", ["buffer", "model", "optimizer", "generators", "method", "progress", "noted"])
 def test_a_state_without_one_of_its_parts_is_not_made_up(own, missing):
     respecified(own, buffer_capacity=10**8)
-    restated(own, lambda state: state["loop"].pop(missing))
+    restated(own, lambda state: (state if missing in state else state["loop"]).pop(missing))
     assert not loads(own)
     respecified(own, buffer_capacity=20)
     assert not loads(own)

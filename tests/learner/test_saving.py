@@ -31,6 +31,7 @@ from tests.learner.conftest import (
 )
 from tfcsr import Learner, run
 from tfcsr.errors import BusyError, OutputError, TfcsrWarning
+from tfcsr.experiments.history import history
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -50,6 +51,7 @@ def test_what_a_folder_holds(folder):
         "checkpoint/1.safetensors",
         "model.safetensors",
         "history.json",
+        "history/1.jsonl",
     }
     about = json.loads((folder / "spec.json").read_text())
     assert about["learner"] == 1
@@ -61,8 +63,8 @@ def test_what_a_folder_holds(folder):
         assert torch.equal(own[name], tensor)
     told = json.loads((folder / "history.json").read_text())
     assert told["classes"] == learner.classes
-    assert len(told["instalments"]) == 2
     assert sum(told["kept"]) == 20
+    assert told["noted"]["entries"]["instalments"] == len(history(folder)["instalments"]) == 2
 
 
 def test_the_memory_is_in_the_checkpoint_alone(folder):
@@ -84,7 +86,7 @@ def test_saved_twice_and_loaded_twice(folder):
     again = Learner.load(folder, model=mlp)
     again.save(folder)
     assert_alike(Learner.load(folder, model=mlp), again)
-    assert len(files(folder)) == 6  # with what it told
+    assert len(files(folder)) == 7  # with what it told
 
 
 def test_a_copy_in_another_folder(folder):
@@ -291,6 +293,80 @@ def test_a_folder_that_is_gone_is_told(folder):
     assert_alike(Learner.load(folder, model=mlp), before)
 
 
+# The history, which is only added to
+
+
+def test_a_save_writes_of_the_history_what_is_new(folder):
+    learner = make(epochs=1)
+    written = []
+    for _ in range(12):
+        learner.learn(*images(A))
+        with pytest.MonkeyPatch.context() as patch:
+            failing = _failing_at(patch, 0, Killed(), False)
+            learner.save(folder)
+        written.append(sum(failing.written))
+    # A few bytes more are the epochs of each task, the numbers that have another digit, and how long it all took.
+    assert max(written[2:]) - min(written[2:]) < 400
+    entries = (folder / "history" / "1.jsonl").read_bytes().splitlines()
+    assert len(entries) == 12 + len(learner.recall().history)
+    assert_alike(Learner.load(folder, model=mlp), learner)
+
+
+def test_progress_holds_of_the_history_what_is_new(folder):
+    learner = make(checkpoint_every=1)
+    sizes = []
+    for _ in range(6):
+        learner.learn(*images(A))
+        sizes.append(min(path.stat().st_size for path in folder.glob("learning/*.json")) if sizes else 0)
+        learner.save(folder)
+        sizes = sizes or [0]
+    assert max(sizes[2:]) - min(sizes[2:]) < 400
+
+
+def test_history_that_somebody_else_has_added_is_not_written_over(folder):
+    one = taught(A)
+    one.save(folder)
+    other = Learner.load(folder, model=mlp)
+    for labels in (B, C):
+        other.learn(*images(labels), resume=False)
+    other.save(folder)
+    one.learn(*images(B), resume=False)
+    # Were it killed now, the other's would still be there.
+    with pytest.MonkeyPatch.context() as patch:
+        _failing_at(patch, 2, Killed(), False)
+        with pytest.raises(Killed):
+            one.save(folder)
+    assert_alike(Learner.load(folder, model=mlp), other)
+    one.save(folder)
+    assert_alike(Learner.load(folder, model=mlp), one)
+    assert len(list((folder / "history").iterdir())) == 1
+
+
+def test_a_folder_whose_checkpoint_has_the_history_still_opens(folder, monkeypatch):
+    """As versions before 0.5.0 wrote it."""
+    learner = taught(A, B)
+    with monkeypatch.context() as patch:
+        patch.setattr("tfcsr.learner.learner.without_history", lambda state, noted: state)
+        learner.save(folder)
+    shutil.rmtree(folder / "history")
+    found = Learner.load(folder, model=mlp)
+    assert_alike(found, learner)
+    found.learn(*images(C))
+    found.save(folder)
+    assert_alike(Learner.load(folder, model=mlp), taught(A, B, C))
+
+
+@pytest.mark.parametrize("damage", [b"", b"{}\n", b"x"])
+def test_history_that_is_damaged_is_told(folder, damage):
+    taught(A).save(folder)
+    (folder / "history" / "1.jsonl").write_bytes(damage)
+    with refused(str(folder), "history/1.jsonl is damaged"):
+        Learner.load(folder, model=mlp)
+    (folder / "history" / "1.jsonl").unlink()
+    with refused(str(folder), "history/1.jsonl", "No such file"):
+        Learner.load(folder, model=mlp)
+
+
 # Interrupted
 
 
@@ -299,28 +375,41 @@ class Killed(BaseException):
 
 
 class Failing:
-    """Stands in for a function that writes: the call of this number does not come back. `after`: its work was done."""
+    """Stands in for the functions that write: the call of this number does not come back. `after`: its work was done;
+    or half of it, where something is added to a file.
+    """
 
-    def __init__(self, real: Any, at: int, error: BaseException, after: bool) -> None:
-        self.real, self.at, self.error, self.after, self.calls = real, at, error, after, 0
+    def __init__(self, at: int, error: BaseException, after: bool) -> None:
+        self.at, self.error, self.after, self.calls = at, error, after, 0
+        self.written: list[int] = []
+        self.really = tfcsr.files.write_bytes, tfcsr.files.add_bytes
 
-    def __call__(self, *arguments: Any) -> Any:
+    def write(self, path: Path, data: bytes) -> None:
+        self._around(lambda: self.really[0](path, data), lambda: None, len(data))
+
+    def add(self, path: Path, known: int, data: bytes) -> None:
+        half = data[: len(data) // 2]
+        self._around(lambda: self.really[1](path, known, data), lambda: self.really[1](path, known, half), len(data))
+
+    def _around(self, whole: Any, half: Any, size: int) -> None:
         self.calls += 1
+        self.written.append(size)
         if self.calls == self.at and not self.after:
+            half()
             raise self.error
-        found = self.real(*arguments)
+        whole()
         if self.calls == self.at:
             raise self.error
-        return found
 
 
-MODULES = ("tfcsr.files", "tfcsr.training.checkpoint", "tfcsr.training.model_file")
+MODULES = ("tfcsr.files", "tfcsr.training.checkpoint", "tfcsr.training.model_file", "tfcsr.experiments.history")
 
 
 def _failing_at(patch: pytest.MonkeyPatch, at: int, error: BaseException, after: bool) -> Failing:
-    failing = Failing(tfcsr.files.write_bytes, at, error, after)
+    failing = Failing(at, error, after)
     for module in MODULES:
-        patch.setattr(f"{module}.write_bytes", failing)
+        patch.setattr(f"{module}.write_bytes", failing.write)
+    patch.setattr("tfcsr.experiments.history.add_bytes", failing.add)
     return failing
 
 
@@ -328,6 +417,7 @@ def _writes(folder: Path) -> int:
     """How many files a save of a learner that was saved before writes."""
     learner = taught(A)
     learner.save(folder)
+    learner.learn(*images(B))
     with pytest.MonkeyPatch.context() as patch:
         failing = _failing_at(patch, 0, Killed(), False)
         learner.save(folder)
@@ -338,7 +428,7 @@ def _writes(folder: Path) -> int:
 @pytest.mark.parametrize("error", [Killed(), OutputError("no space")], ids=["killed", "full"])
 def test_a_save_that_was_killed_leaves_what_was_there_or_what_was_to_be(tmp_path, error, after):
     writes = _writes(tmp_path / "counted")
-    assert writes >= 4
+    assert writes >= 5
     old = essence(taught(A))
     sound = taught(A)
     sound.save(tmp_path / "sound")
@@ -383,7 +473,7 @@ def test_a_save_that_failed_may_be_done_again(folder):
 
 
 def test_a_first_save_that_was_killed_is_told_and_may_be_done_again(tmp_path):
-    for at in range(1, 6):
+    for at in range(1, 7):
         folder = tmp_path / f"{at}"
         learner = taught(A)
         with pytest.MonkeyPatch.context() as patch:
@@ -393,7 +483,7 @@ def test_a_first_save_that_was_killed_is_told_and_may_be_done_again(tmp_path):
         try:
             assert_alike(Learner.load(folder, model=mlp), learner)
         except OutputError:
-            assert at <= 3  # before its state was there
+            assert at <= 4  # before its state was there
         learner.save(folder)
         assert_alike(Learner.load(folder, model=mlp), learner)
 

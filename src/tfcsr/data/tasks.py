@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -104,12 +105,16 @@ class TaskSequence:
         self._train = (torch.from_numpy(dataset.train_x).to(where), dataset.train_y)
         self._max_per_class = max_per_class
         # One tensor with the test examples of all tasks in a row, so that an evaluation is one pass.
-        rows = [_rows(dataset.test_y, members) for members in self._members]
+        of_class = _by_class(dataset.test_y, len(names))
+        rows = [np.concatenate([of_class[label] for label in members]) for members in self._members]
         self.test_sizes = [len(r) for r in rows]
+        self._test_starts = [0, *accumulate(self.test_sizes)]
+        self._rows = _by_class(dataset.train_y, len(names))
         most = max_per_class or len(dataset.train_y)
         self._per_class = np.minimum(np.bincount(dataset.train_y), most)
         new = [int(self._per_class[list(members)].sum()) for members in self._members]
-        self.train_sizes = [size + self._repeats(size, sum(new[:before])) for before, size in enumerate(new)]
+        known = [0, *accumulate(new)][:-1]
+        self.train_sizes = [size + self._repeats(size, before) for size, before in zip(new, known, strict=True)]
         test = (torch.from_numpy(dataset.test_x).to(where), dataset.test_y)
         if change is None:
             self.test = self._examples(test, np.concatenate(rows))
@@ -140,8 +145,7 @@ class TaskSequence:
             again = self._again(number, len(train), held_out, seed)
             train = np.concatenate([train, again])
             classes += tuple(np.unique(self._train[1][again]).tolist())
-        start = sum(self.test_sizes[: number - 1])
-        test = slice(start, start + self.test_sizes[number - 1])
+        test = slice(*self._test_starts[number - 1 : number + 1])
         return Task(
             number,
             classes,
@@ -171,7 +175,7 @@ class TaskSequence:
     def _split(self, classes: tuple[int, ...], held_out: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
         train, aside = [], []
         for label in classes:
-            rows = _rows(self._train[1], (label,))
+            rows = self._rows[label]
             if self._max_per_class:
                 rows = rows[: self._max_per_class]
             away = _held_out(label, len(rows), held_out)
@@ -206,6 +210,10 @@ def _held_out(label: int, count: int, share: float) -> int:
     return away
 
 
-def _rows(labels: np.ndarray, classes: tuple[int, ...]) -> np.ndarray:
-    """Where these classes' examples are, grouped by class."""
-    return np.concatenate([np.flatnonzero(labels == label) for label in classes])
+def _by_class(labels: np.ndarray, classes: int) -> list[np.ndarray]:
+    """Where each class's examples are, ascending. Found once: to look for each class in all labels takes as long as
+    there are classes times examples.
+    """
+    order = np.argsort(labels, kind="stable")
+    ends = np.cumsum(np.bincount(labels, minlength=classes))
+    return np.split(order, ends[:-1])

@@ -40,8 +40,8 @@ class History:
 
     classes: list[list[int]] = field(default_factory=list)  # of each task
     class_names: list[str] = field(default_factory=list)  # by label; empty where nothing says them
-    accuracies: list[float] = field(default_factory=list)  # over all classes seen, after each task
-    matrix: list[list[float]] = field(default_factory=list)
+    accuracies: list[float | None] = field(default_factory=list)  # over all classes seen, after each task; None:
+    matrix: list[list[float] | None] = field(default_factory=list)  # not evaluated
     epochs_per_task: list[int] = field(default_factory=list)
     probes: list[Probe] = field(default_factory=list)
     task: int = 0  # the one in hand, its last epoch, and the most it may have
@@ -90,12 +90,11 @@ class History:
         self.probes.append(Probe(task, epoch, recall, event["passed"] is True, due, per_class))
 
     def _task_finished(self, event: dict[str, Any]) -> None:
-        row, accuracy, epochs = (
-            [_percent(v) for v in event["row"]],
-            _percent(event["accuracy"]),
-            _whole(event["epochs"]),
-        )
-        if _whole(event["task"]) != len(self.matrix) + 1 or len(row) != len(self.classes):
+        row = accuracy = None
+        if event["row"] is not None:
+            row, accuracy = [_percent(v) for v in event["row"]], _percent(event["accuracy"])
+        epochs = _whole(event["epochs"])
+        if _whole(event["task"]) != len(self.matrix) + 1 or (row is not None and len(row) != len(self.classes)):
             raise ValueError("not the task that was due")
         self.matrix.append(row)
         self.accuracies.append(accuracy)
@@ -258,11 +257,11 @@ class Run:
         return len(self._tail.history.classes) or (said if type(said) is int and 0 < said <= MOST_TASKS else 0)
 
     @property
-    def accuracies(self) -> list[float]:
+    def accuracies(self) -> list[float | None]:
         return self.result.accuracy_after_task if self.result else self._tail.history.accuracies
 
     @property
-    def matrix(self) -> list[list[float]]:
+    def matrix(self) -> list[list[float] | None]:
         return self.result.accuracy_matrix if self.result else self._tail.history.matrix
 
     @property

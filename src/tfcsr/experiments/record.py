@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any, Self
 
 import tfcsr
-from tfcsr.errors import OutputError, SpecError
+from tfcsr.errors import OutputError, SpecError, counted
 from tfcsr.experiments.folder import read_results
 from tfcsr.experiments.result import Result, is_kind, known_kinds, shortened
 from tfcsr.files import read_json, write_bytes, writing
@@ -49,6 +49,11 @@ class Record:
     @classmethod
     def of(cls, result: Result, *, per_class: bool = False) -> Self:
         """`per_class`: with what there is of each class, after each task."""
+        if len(result.evaluated) < len(result.accuracy_matrix):
+            raise OutputError(
+                f"{result.spec.get('method')} was evaluated after {len(result.evaluated)} of"
+                f" {counted(len(result.accuracy_matrix), 'task')}: a record needs evaluate_every 1"
+            )
         kept = {f.name: getattr(result, f.name) for f in dataclasses.fields(cls) if hasattr(result, f.name)}
         probes = [[p["task"], p["epoch"], p["recall"]] for p in result.probes]
         record = cls(**kept | {"probes": probes, "task_accuracy": result.accuracy_matrix[-1]})
@@ -174,7 +179,9 @@ class Records:
     def read(cls, path: Path) -> Self:
         """From a file of records, or from a folder of runs."""
         if path.is_dir():
-            return cls([Record.of(result, per_class=True) for result in read_results(path)])
+            # A study asks what is known after each task: a run that was evaluated less often answers none.
+            found = [result for result in read_results(path) if len(result.evaluated) == len(result.accuracy_matrix)]
+            return cls([Record.of(result, per_class=True) for result in found])
         values = read_json(path)
 
         def machine(number: Any) -> Any:

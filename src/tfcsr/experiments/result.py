@@ -3,7 +3,8 @@
 import functools
 import math
 import types
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, get_args, get_origin, get_type_hints
 
 from tfcsr.errors import OutputError, counted, printable
@@ -15,12 +16,14 @@ if TYPE_CHECKING:  # results are read and listed without waiting for torch
 
 @dataclass(frozen=True)
 class Result:
-    """Accuracies and recalls are percentages; tasks and epochs count from 1. `docs/metrics.md` defines each field."""
+    """Accuracies and recalls are percentages; tasks and epochs count from 1. `docs/metrics.md` defines each field. What
+    is known after each task is None after those that were not evaluated.
+    """
 
     final_accuracy: float
-    accuracy_after_task: list[float]
-    accuracy_matrix: list[list[float]]
-    class_accuracy: list[list[float]]
+    accuracy_after_task: list[float | None]
+    accuracy_matrix: list[list[float] | None]
+    class_accuracy: list[list[float] | None]
     held_out_accuracy: float | None
     untrained_accuracy: list[float]
     forgetting: float | None
@@ -45,8 +48,13 @@ class Result:
     class_names: list[str] = field(default_factory=list)  # by label; empty where nobody said them
     # Since 0.4.0.
     replayed: int | None = None
-    recall_asked: list[list[int]] = field(default_factory=list)
-    recall_right: list[list[int]] = field(default_factory=list)
+    recall_asked: list[list[int] | None] = field(default_factory=list)
+    recall_right: list[list[int] | None] = field(default_factory=list)
+
+    @property
+    def evaluated(self) -> list[int]:
+        """The tasks after which the network was evaluated."""
+        return [task for task, row in enumerate(self.accuracy_matrix, start=1) if row is not None]
 
     def __repr__(self) -> str:
         """What one wants to know first; `to_dict()` has all of it."""
@@ -61,13 +69,15 @@ class Result:
 
     @classmethod
     def of(cls, training: "Training", environment: dict[str, Any], origin: dict[str, Any]) -> Self:
-        matrix, sizes = [row.tolist() for row in training.accuracy_matrix], training.tasks.test_sizes
-        after = [pooled_accuracy(row, sizes, seen) for seen, row in enumerate(matrix, start=1)]
+        matrix, sizes = _rows(training.accuracy_matrix), training.tasks.test_sizes
+        after = [None if row is None else pooled_accuracy(row, sizes, i) for i, row in enumerate(matrix, start=1)]
+        final = after[-1]
+        assert final is not None  # the last task is always evaluated
         return cls(
-            final_accuracy=after[-1],
+            final_accuracy=final,
             accuracy_after_task=after,
             accuracy_matrix=matrix,
-            class_accuracy=[row.tolist() for row in training.class_accuracy],
+            class_accuracy=_rows(training.class_accuracy),
             held_out_accuracy=training.held_out_accuracy,
             untrained_accuracy=training.untrained,
             forgetting=forgetting(matrix),
@@ -90,12 +100,12 @@ class Result:
             origin=origin,
             class_names=list(training.class_names),
             replayed=training.replayed,
-            recall_asked=[row.tolist() for row in training.recall_asked],
-            recall_right=[row.tolist() for row in training.recall_right],
+            recall_asked=_rows(training.recall_asked),
+            recall_right=_rows(training.recall_right),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {name: _copied(value) for name, value in vars(self).items()}
 
     @classmethod
     def from_dict(cls, values: Any, source: str = "the result") -> Self:
@@ -114,12 +124,17 @@ class Result:
     def _problem(self) -> str:
         tasks = len(self.accuracy_matrix)
         lists: list[list[Any]] = [self.accuracy_after_task, self.untrained_accuracy, self.epochs_per_task]
-        lists += [self.classes_per_task, self.test_sizes, *self.accuracy_matrix]
+        lists += [self.classes_per_task, self.test_sizes, *(row for row in self.accuracy_matrix if row is not None)]
         if tasks == 0 or any(len(one) != tasks for one in lists):
             return f"not everything in it is of {tasks} tasks"
         classes = len({label for labels in self.classes_per_task for label in labels})
-        if len(self.class_accuracy) != tasks or any(len(row) != classes for row in self.class_accuracy):
+        sizes = {len(row) for row in self.class_accuracy if row is not None}
+        if len(self.class_accuracy) != tasks or sizes - {classes}:
             return f"its class_accuracy is not of {counted(tasks, 'task')} and {counted(classes, 'class', 'classes')}"
+        of_tasks: tuple[list[Any], ...] = (self.accuracy_matrix, self.class_accuracy, self.accuracy_after_task)
+        missing = [[value is None for value in values] for values in of_tasks]
+        if missing[0][-1] or any(one != missing[0] for one in missing):
+            return "it does not say after which tasks it was evaluated"
         for name, kind in (("benchmark", str), ("method", str), ("seed", int)):
             if not is_kind(self.spec.get(name), kind):
                 return f"its spec has {name} {shortened(self.spec.get(name))}"
@@ -129,6 +144,17 @@ class Result:
             if not 1 <= probe["task"] <= tasks:
                 return f"a probe is of task {probe['task']}"
         return ""
+
+
+def _rows(table: Sequence[Any]) -> list[Any]:
+    return [None if row is None else row.tolist() for row in table]
+
+
+def _copied(value: Any) -> Any:
+    """Values of JSON, so that nobody changes a result who changes these. `copy.deepcopy` asks each number."""
+    if isinstance(value, list):
+        return [_copied(entry) if isinstance(entry, list | dict) else entry for entry in value]
+    return {name: _copied(entry) for name, entry in value.items()} if isinstance(value, dict) else value
 
 
 _PROBE = {"task": int, "epoch": int, "recall": float, "passed": bool, "next_epoch": int | None}

@@ -1,8 +1,9 @@
-"""A learner led through a benchmark: the tasks of its sequence, and an evaluation after each."""
+"""A learner led through a benchmark: the tasks of its sequence, and evaluations in between."""
 
 import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,9 +16,26 @@ from tfcsr.data.tasks import Examples, Task, TaskSequence
 from tfcsr.data.views import Views
 from tfcsr.errors import SpecError
 from tfcsr.metrics import pooled_accuracy
+from tfcsr.models.predict import LARGEST_PART
 from tfcsr.spec import RunSpec
 from tfcsr.training.events import Events, Listener
 from tfcsr.training.loop import Loop, build_model
+
+# What is known after each task, by the type of its numbers in an array.
+_TABLES = {"accuracy_matrix": "d", "class_accuracy": "d", "recall_asked": "q", "recall_right": "q"}
+# Scores of test examples, one for each class, that are held at once.
+MOST_SCORES = 2**22
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """To all test examples: the class chosen, whether it is the right one, and whether the scores of all classes are
+    the very same as for the first example, where that is asked.
+    """
+
+    chosen: Tensor
+    right: Tensor
+    still: Tensor | None
 
 
 class Training(Loop):
@@ -47,11 +65,12 @@ class Training(Loop):
             spec.steps * len(sizes) or self.method.epochs() * sum(sizes) / spec.batch_size,
         )
         self.untrained: list[float] = []
-        # As arrays: with a thousand tasks these are a million numbers each, and saved again and again.
-        self.accuracy_matrix: list[array[float]] = []
-        self.class_accuracy: list[array[float]] = []
-        self.recall_asked: list[array[int]] = []
-        self.recall_right: list[array[int]] = []
+        # As arrays: with a thousand tasks these are a million numbers each, and saved again and again. One for each
+        # task; None where the task was not evaluated.
+        self.accuracy_matrix: list[array[float] | None] = []
+        self.class_accuracy: list[array[float] | None] = []
+        self.recall_asked: list[array[int] | None] = []
+        self.recall_right: list[array[int] | None] = []
         self.held_out_accuracy: float | None = None
         self.collapsed: int | None = None
 
@@ -60,11 +79,11 @@ class Training(Loop):
             pass
 
     def advance(self, boundary: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Train on every task that is left, and evaluate after each. See `Loop.learn`."""
+        """Train on every task that is left, and evaluate as often as the spec says. See `Loop.learn`."""
         if not self.model.training:  # else each module stays as it was made: one may be frozen
             self.model.train()
         if not self.untrained:
-            self.untrained, _ = self._accuracies(self._predict())
+            self.untrained = self._accuracies(self._predict().right)
             self.events.emit(
                 "run_started",
                 spec=self.spec.to_dict(),
@@ -79,23 +98,35 @@ class Training(Loop):
             task = self._task(self.task_number)
             yield from self.learn(task, self._training_data(task), boundary)
             started = time.perf_counter()
-            logits = self._predict()
-            yield
-            self._end_task(task, logits)
+            found = None
+            if self._is_evaluated(task.number):
+                found = self._predict(task.number)
+                yield
+            self._end_task(task, found)
             self.seconds += time.perf_counter() - started
         self.held_out_accuracy = self._accuracy_on_held_out()
         self.events.emit("run_finished", seconds=self.seconds)
 
-    def _end_task(self, task: Task, logits: Tensor) -> None:
-        row, constant = self._accuracies(logits, task.number)
-        self.accuracy_matrix.append(array("d", row))
-        self.class_accuracy.append(array("d", self._class_accuracies(logits)))
-        self._ask_memory(task)
-        accuracy = pooled_accuracy(row, self.tasks.test_sizes, task.number)
-        self.events.emit("task_finished", task=task.number, epochs=self.epoch, accuracy=accuracy, row=row)
-        if constant and self.collapsed is None:
-            self.collapsed = task.number
-            self.events.emit("collapsed", task=task.number)
+    def _is_evaluated(self, task: int) -> bool:
+        return task % self.spec.evaluate_every == 0 or task == len(self.tasks)
+
+    def _end_task(self, task: Task, found: "_Answers | None") -> None:
+        """Note what is known now; or that nobody has asked."""
+        if found is None:
+            for name in _TABLES:
+                if self.learner.has_buffer or not name.startswith("recall"):
+                    getattr(self, name).append(None)
+            self.events.emit("task_finished", task=task.number, epochs=self.epoch, accuracy=None, row=None)
+        else:
+            row = self._accuracies(found.right)
+            self.accuracy_matrix.append(array("d", row))
+            self.class_accuracy.append(array("d", self._class_accuracies(found.right)))
+            self._ask_memory(task)
+            accuracy = pooled_accuracy(row, self.tasks.test_sizes, task.number)
+            self.events.emit("task_finished", task=task.number, epochs=self.epoch, accuracy=accuracy, row=row)
+            if self.collapsed is None and self._is_constant(found, task.number):
+                self.collapsed = task.number
+                self.events.emit("collapsed", task=task.number)
         self.next_task()
 
     def _ask_memory(self, task: Task) -> None:
@@ -110,40 +141,54 @@ class Training(Loop):
         self.recall_asked.append(array("q", asked))
         self.recall_right.append(array("q", right))
 
-    def _accuracies(self, logits: Tensor, seen: int = 0) -> tuple[list[float], bool]:
-        """Accuracy on each task's test set; and whether the network died: after `seen` tasks it answers all the same.
+    def _accuracies(self, right: Tensor) -> list[float]:
+        """Accuracy on each task's test set, by which of all test examples are answered right."""
+        sizes = self.tasks.test_sizes
+        # In one pass: a sum for each of thousands of tasks would take longer than asking.
+        known = np.cumsum(right.cpu().numpy())
+        correct = np.diff(known[np.cumsum(sizes) - 1], prepend=0).tolist()
+        return [100 * count / size for count, size in zip(correct, sizes, strict=True)]
 
-        With one class a task, always naming the newest is mere forgetting, and where the task is told, it is an answer
-        of each task's own; then the logits themselves must not move.
-        """
-        chosen = self.learner.answers(logits, self.tasks.test.y)
-        right = (chosen == self.tasks.test.y).split(self.tasks.test_sizes)
-        correct = torch.stack([part.sum() for part in right]).tolist()
-        row = [100 * count / size for count, size in zip(correct, self.tasks.test_sizes, strict=True)]
+    def _is_constant(self, found: "_Answers", seen: int) -> bool:
+        """Whether the network died: after `seen` tasks it answers all the same."""
         asked = sum(self.tasks.test_sizes[:seen])
-        constant = False
-        if sum(len(classes) for classes in self.tasks.classes[:seen]) > 1:
-            if len(self.tasks.classes[seen - 1]) > 1 and self.learner.task_of is None:
-                constant = len(chosen[:asked].unique()) == 1
-            else:
-                constant = bool((logits[:asked] == logits[0]).all())
-        return row, constant
+        if sum(len(classes) for classes in self.tasks.classes[:seen]) <= 1:
+            return False
+        if found.still is not None:
+            return bool(found.still[:asked].all())
+        return len(found.chosen[:asked].unique()) == 1
 
-    def _predict(self) -> Tensor:
-        """The method's answers to all test examples."""
-        found = self.method.predict(self.tasks.test.x)
-        if found.shape != (len(self.tasks.test), self.learner.classes):
-            raise SpecError(
-                f"{self.spec.method} with model {self.spec.model} gives {tuple(found.shape)[1:]} scores for an example:"
-                f" it must give one for each of {self.learner.classes} classes"
-            )
-        return found
+    def _predict(self, seen: int = 0) -> "_Answers":
+        """The method's answers to all test examples, after `seen` tasks. In blocks: what it says of each class, for all
+        examples at once, would be as large as both are many.
+        """
+        test, classes = self.tasks.test, self.learner.classes
+        # With one class a task, always naming the newest is mere forgetting, and where the task is told, it is an
+        # answer of each task's own; then the scores themselves must not move.
+        by_scores = seen > 0 and (len(self.tasks.classes[seen - 1]) == 1 or self.learner.task_of is not None)
+        chosen, still = [], []
+        first: Tensor | None = None
+        # Of whole parts as a network is asked in, or the last bits would depend on where a block ends.
+        rows = max(1, MOST_SCORES // classes // LARGEST_PART) * LARGEST_PART
+        for x, y in zip(test.x.split(rows), test.y.split(rows), strict=True):
+            scores = self.method.predict(x)
+            if scores.shape != (len(x), classes):
+                raise SpecError(
+                    f"{self.spec.method} with model {self.spec.model} gives {tuple(scores.shape)[1:]} scores for an"
+                    f" example: it must give one for each of {classes} classes"
+                )
+            chosen.append(self.learner.answers(scores, y))
+            if by_scores:
+                first = scores[:1].clone() if first is None else first
+                still.append((scores == first).all(dim=1))
+        found = torch.cat(chosen)
+        return _Answers(found, found == test.y, torch.cat(still) if still else None)
 
-    def _class_accuracies(self, logits: Tensor) -> list[float]:
-        y, classes = self.tasks.test.y, logits.shape[1]
-        right = torch.bincount(y[self.learner.answers(logits, y) == y], minlength=classes).tolist()
+    def _class_accuracies(self, right: Tensor) -> list[float]:
+        y, classes = self.tasks.test.y, self.learner.classes
+        correct = torch.bincount(y[right], minlength=classes).tolist()
         asked = torch.bincount(y, minlength=classes).tolist()
-        return [100 * r / max(n, 1) for r, n in zip(right, asked, strict=True)]
+        return [100 * r / max(n, 1) for r, n in zip(correct, asked, strict=True)]
 
     def _accuracy_on_held_out(self) -> float | None:
         if self.spec.held_out == 0:
@@ -163,25 +208,28 @@ class Training(Loop):
 
     def state_dict(self) -> dict[str, Any]:
         return super().state_dict() | {
-            "accuracy_matrix": torch.from_numpy(np.array(self.accuracy_matrix, dtype=np.float64)),
-            "class_accuracy": torch.from_numpy(np.array(self.class_accuracy, dtype=np.float64)),
-            "recall_asked": torch.from_numpy(np.array(self.recall_asked, dtype=np.int64)),
-            "recall_right": torch.from_numpy(np.array(self.recall_right, dtype=np.int64)),
+            # Of the tasks that were evaluated, which the spec says.
+            name: torch.from_numpy(np.array([row for row in getattr(self, name) if row is not None], dtype=code))
+            for name, code in _TABLES.items()
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
-        self.accuracy_matrix = [array("d", row) for row in state["accuracy_matrix"].tolist()]
-        self.class_accuracy = [array("d", row) for row in state["class_accuracy"].tolist()]
-        for name in ("recall_asked", "recall_right"):
-            # Since 0.4.0. Before, nobody asked.
-            unknown = [[0] * self.learner.classes] * (self.task_number - 1 if self.learner.has_buffer else 0)
-            setattr(self, name, [array("q", row) for row in (state[name].tolist() if name in state else unknown)])
         done = self.task_number - 1
         tasks = len(self.tasks)
         if not (0 <= done < tasks and len(self.epochs_per_task) == done and self.epoch > 0):
             raise ValueError(f"task {self.task_number} of {tasks} and epoch {self.epoch} cannot be")
-        classes = len(self.class_names)
-        for matrix, width in ((self.accuracy_matrix, tasks), (self.class_accuracy, classes)):
-            if len(self.untrained) != tasks or len(matrix) != done or any(len(row) != width for row in matrix):
-                raise ValueError(f"accuracies of other than {tasks} tasks and {classes} classes")
+        if len(self.untrained) != tasks:
+            raise ValueError(f"accuracies of other than {tasks} tasks")
+        evaluated = [self._is_evaluated(number) for number in range(1, done + 1)]
+        for name, code in _TABLES.items():
+            of_memory = name.startswith("recall")
+            there = [] if of_memory and not self.learner.has_buffer else evaluated
+            width = tasks if name == "accuracy_matrix" else self.learner.classes
+            # Since 0.4.0. Before, nobody asked the memory.
+            unknown = of_memory and name not in state
+            rows = [[0] * width] * sum(there) if unknown else state[name].tolist()
+            if len(rows) != sum(there) or any(len(row) != width for row in rows):
+                raise ValueError(f"accuracies of other than {tasks} tasks and {self.learner.classes} classes")
+            found = iter(rows)
+            setattr(self, name, [array(code, next(found)) if known else None for known in there])

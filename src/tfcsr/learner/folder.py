@@ -1,15 +1,17 @@
-"""A learner's folder: `spec.json` says what it is, `checkpoint` holds its state, `learning` the progress of a learn
-that is not done; `model.safetensors` and `history.json` are for others to read.
+"""A learner's folder: `spec.json` says what it is, `checkpoint` holds its state, `history` what it has been through,
+`learning` the progress of a learn that is not done; `model.safetensors` and `history.json` are for others to read.
 """
 
 import json
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from tfcsr.errors import OutputError, SpecError, TfcsrWarning
+from tfcsr.experiments.history import NOTED, Noted
 from tfcsr.files import read_json
 from tfcsr.learner.records import History
 from tfcsr.spec import OF_BENCHMARKS, LearnerSpec, Parts
@@ -85,6 +87,33 @@ def state_of_run(kept: ModelFile) -> dict[str, Any]:
         "past": [],
         "pending": None,
     } | History().state_dict()
+
+
+# What a probe has in the state of the loop; the history has it too, with what was found of each class.
+_OF_LOOP = ("task", "epoch", "recall", "passed", "next_epoch")
+
+
+def without_history(state: Mapping[str, Any], noted: Noted) -> dict[str, Any]:
+    """A state as it is written: of its history only what the folder does not hold yet, and where the rest is."""
+    loop = state["loop"]
+    return dict(state) | {
+        "loop": None if loop is None else {name: value for name, value in loop.items() if name != "probes"},
+        **noted.more(state),
+        NOTED: noted.reference(),
+    }
+
+
+def with_history(state: dict[str, Any], folder: Path, number: int) -> tuple[Noted | None, dict[str, Any]]:
+    """The same as it was before, and what the folder holds. Where an earlier version wrote it, it is whole already."""
+    if NOTED not in state:
+        return None, state
+    noted, found = Noted.read(folder, state[NOTED], number)
+    whole = {name: value for name, value in state.items() if name != NOTED}
+    whole |= {name: [*entries, *state[name]] for name, entries in found.items()}
+    if whole["loop"] is not None:
+        probes = [{name: probe[name] for name in _OF_LOOP} for probe in whole["probes"]]
+        whole["loop"] = whole["loop"] | {"probes": probes}
+    return noted, whole
 
 
 def source_of(made_by: Any) -> str:

@@ -21,7 +21,7 @@ from tfcsr.data.folders import read_images
 from tfcsr.data.tasks import Examples, Task
 from tfcsr.data.views import Views
 from tfcsr.errors import DataError, OutOfMemoryError, OutputError, SpecError, counted
-from tfcsr.experiments.history import HISTORY, unfinished
+from tfcsr.experiments.history import FOLDER, HISTORY, NOTED, Noted, unfinished
 from tfcsr.experiments.machine import on_this_machine, settings
 from tfcsr.experiments.saving import Saving
 from tfcsr.experiments.stop import Interrupted, Stop
@@ -35,6 +35,8 @@ from tfcsr.learner.folder import (
     spec_of_run,
     state_of_run,
     warn,
+    with_history,
+    without_history,
 )
 from tfcsr.learner.instalments import all_together, make_task, some_of
 from tfcsr.learner.network import (
@@ -123,6 +125,7 @@ class Learner:
         self._past: list[Examples] = []  # all data there was, for a method that sees it
         self._history = History()
         self._pending: dict[str, Any] | None = None
+        self._noted: Noted | None = None  # what its folder holds of the history
         self._folder: Path | None = None
         self._kept_events = 0
         self._unsaved = False
@@ -285,8 +288,9 @@ class Learner:
         found = checkpoints.load()
         if found is None:
             return
-        pending: Any = found.state.get("pending")
-        past = found.state.get("instalments")
+        state = self._whole(found.state, folder, folder / "learning")
+        pending: Any = state.get("pending")
+        past = state.get("instalments")
         if not is_pending(pending) or not isinstance(past, list) or len(past) + 1 != pending["number"]:
             raise OutputError(f"{folder / 'learning'} is damaged: start over with resume=False")
         if how.resume is None:
@@ -307,7 +311,7 @@ class Learner:
                 f" on with it, {start_over}"
             )
         evaluations = self._history.evaluations  # which may have been made since
-        self._try_state(found.state, folder / "learning")
+        self._try_state(state, folder / "learning")
         self._history.evaluations = evaluations
         self._kept_events = found.events
 
@@ -391,7 +395,12 @@ class Learner:
                 loop.events.listeners.insert(0, events)
                 synced = events.synced
             checkpoints = self._learning(self._folder)
-            saving = Saving(loop, checkpoints, self.state_dict, synced, how.stop, how.command)
+            noted = self._still_noted(self._folder)
+
+            def state() -> dict[str, Any]:
+                return self.state_dict() if noted is None else without_history(self.state_dict(), noted)
+
+            saving = Saving(loop, checkpoints, state, synced, how.stop, how.command)
             stack.enter_context(saving)
             for _ in loop.learn(task, data, saving.between_epochs):
                 pass
@@ -640,7 +649,7 @@ class Learner:
             encoded(label)  # before anything is written
         if self._learns_in(folder) is not None:
             return
-        ours = (LOCK, "checkpoint")  # the second of a first save that was killed
+        ours = (LOCK, "checkpoint", FOLDER)  # the others of a first save that was killed
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             strange = [path.name for path in folder.iterdir() if path.name not in ours and path.suffix != PART]
@@ -659,19 +668,33 @@ class Learner:
 
     def _write(self, folder: Path, state: dict[str, Any], events: int) -> None:
         """The state is what counts: once it is there, all else can be made again from it."""
-        checkpoints = Checkpoints(folder / "checkpoint", self._id, self.spec.device, kept=1)
-        checkpoints.save(checkpoints.newest() + 1, state, events)
+        checkpoints = self._checkpoints(folder)
+        number = checkpoints.newest() + 1
+        # What the checkpoint there refers to stays as it is, until there is another.
+        noted = (self._still_noted(folder) or Noted(folder)).added(state, number)
+        checkpoints.save(number, without_history(state, noted), events)
+        self._noted = noted
         if not (folder / "spec.json").exists():
             write_json(folder / "spec.json", self._describe())
         if state["built"] is None:
             write_json(folder / HISTORY, History().state_dict())
         else:
-            self._write_for_others(folder)
+            self._write_for_others(folder, noted)
         self._learning(folder).clear()
+        noted.remove_others()
 
-    def _write_for_others(self, folder: Path) -> None:
+    def _still_noted(self, folder: Path) -> Noted | None:
+        """What the folder holds of this history, if that is known: somebody else may have saved there since."""
+        noted = self._noted
+        if noted is None or noted.folder != folder or not noted.holds(self._checkpoints(folder).newest()):
+            return None
+        return noted
+
+    def _write_for_others(self, folder: Path, noted: Noted | None) -> None:
         write_model(folder / MODEL_FILE, self._ready(), self._given.to_dict(), self.classes, beside=False)
-        write_json(folder / HISTORY, self._document())
+        # An earlier version kept the history in its checkpoint.
+        history = self._history.state_dict() if noted is None else {NOTED: noted.reference()}
+        write_json(folder / HISTORY, self._document() | history)
 
     def _document(self) -> dict[str, Any]:
         """What the report shows."""
@@ -689,7 +712,6 @@ class Learner:
             "kept": kept,
             "recall_now": [last["recall"].get(str(i)) if n else None for i, n in enumerate(kept)],
             "recall_overall": last["overall"],
-            **past.state_dict(),
         }
 
     def _made_from(self) -> str:
@@ -711,6 +733,9 @@ class Learner:
     def _learning(self, folder: Path) -> Checkpoints:
         """Where the progress of a learn is kept until it is done and saved."""
         return Checkpoints(folder / "learning", self._id, self.spec.device)
+
+    def _checkpoints(self, folder: Path) -> Checkpoints:
+        return Checkpoints(folder / "checkpoint", self._id, self.spec.device, kept=1)
 
     @classmethod
     def load(
@@ -740,11 +765,11 @@ class Learner:
             warn(f"the transform of {folder} was another: what is learned from now on goes through this one")
         learner._id = str(about["id"])
         learner._folder = folder
-        found = Checkpoints(folder / "checkpoint", learner._id, learner.spec.device, kept=1).load()
+        found = learner._checkpoints(folder).load()
         if found is None:
             raise OutputError(f"{folder} holds a learner without its state: its checkpoint is missing")
         learner._kept_events = found.events
-        learner._try_state(found.state, folder)
+        learner._try_state(learner._whole(found.state, folder, folder, found.number), folder)
         learner._finish_save(folder)
         return learner
 
@@ -754,7 +779,7 @@ class Learner:
         if under_way is None or under_way["number"] > len(self._history.instalments) or not processes.here().leads:
             return
         with contextlib.suppress(OutputError), locked(folder):  # who cannot write there may still read
-            self._write_for_others(folder)
+            self._write_for_others(folder, self._still_noted(folder))
             self._learning(folder).clear()
 
     @classmethod
@@ -782,6 +807,18 @@ class Learner:
         learner._made_by = model if spec.model == OWN else None
         return learner
 
+    def _whole(self, state: dict[str, Any], folder: Path, place: Path, number: int | None = None) -> dict[str, Any]:
+        """A state that was read from a place in the folder, with the history it refers to. That of the checkpoint with
+        this number is what a save adds to.
+        """
+        try:
+            noted, state = with_history(state, folder, number or 0)
+        except NONSENSE as error:
+            raise _unusable(place, error) from None
+        if number is not None:
+            self._noted = noted
+        return state
+
     def _try_state(self, state: dict[str, Any], folder: Path) -> None:
         """The same from a file, which may hold anything."""
         try:
@@ -793,8 +830,7 @@ class Learner:
         except torch.OutOfMemoryError:
             raise
         except NONSENSE as error:
-            problem = str(error).partition("\n")[0]
-            raise OutputError(f"{folder} does not hold a learner that can be used ({problem})") from None
+            raise _unusable(folder, error) from None
 
     @classmethod
     def _from_run(cls, folder: Path, model: nn.Module | Callable[..., nn.Module] | None, device: str | None) -> Self:
@@ -933,6 +969,11 @@ class _How:
     before: dict[str, Any]
     folder: Path | None = None
     epochs: int | None = None
+
+
+def _unusable(folder: Path, error: Exception) -> OutputError:
+    problem = str(error).partition("\n")[0]
+    return OutputError(f"{folder} does not hold a learner that can be used ({problem})")
 
 
 def _on_terminal(progress: bool | None) -> bool:

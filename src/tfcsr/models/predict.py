@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from tfcsr.errors import SpecError
 
+LARGEST_PART = 2048  # of examples; a multiple of every other
+
 
 @contextmanager
 def mode(model: nn.Module, training: bool) -> Iterator[None]:
@@ -42,7 +44,7 @@ def predict(
 
 def in_parts(x: Tensor) -> tuple[Tensor, ...]:
     # A GPU wants much at once; on a CPU, small parts stay in the cache.
-    parts: tuple[Tensor, ...] = x.split(2048 if x.is_cuda else 128)
+    parts: tuple[Tensor, ...] = x.split(LARGEST_PART if x.is_cuda else 128)
     return parts
 
 

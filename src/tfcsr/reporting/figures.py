@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,12 +17,12 @@ from matplotlib.ticker import MaxNLocator
 from tfcsr.errors import OutputError, SpecError, printable
 from tfcsr.experiments.reading import Results
 from tfcsr.experiments.result import Result, is_kind
-from tfcsr.experiments.statistics import FEWEST, Estimate, estimate
+from tfcsr.experiments.statistics import FEWEST, Estimate, optional_estimate
 from tfcsr.files import PART, sync_folder, writing
 from tfcsr.reporting.pages import bound
 from tfcsr.reporting.series import Group, Series, example, grouped
 from tfcsr.reporting.styles import marker
-from tfcsr.reporting.view import class_names
+from tfcsr.reporting.view import class_names, thinned
 
 FORMATS = ("png", "svg", "pdf")
 # Text stays text in what is written; the same results give the same bytes.
@@ -38,6 +39,8 @@ STYLE: Any = {
 }
 WIDTH, HEIGHT = 5.2, 3.8  # inches, of one picture
 LONGEST_TICK = 24
+MOST_TICKS = 12
+MOST_TASKS = 500  # in a matrix: more than its picture has points for
 
 
 def _plain(name: str) -> str:
@@ -69,8 +72,9 @@ def learning_curves(axes: Axes, group: Group) -> None:
     """Accuracy over all classes seen, after each task: the mean of each series with its 95 % interval."""
     for one in group.series:
         runs = [result.accuracy_after_task for result in one.results().values()]
-        points = [estimate(values) for values in zip(*runs, strict=True)]
-        tasks = range(1, len(points) + 1)
+        found = [optional_estimate(values) for values in zip(*runs, strict=True)]
+        tasks = [task for task, point in enumerate(found, start=1) if point is not None]
+        points = [point for point in found if point is not None]
         axes.plot(tasks, [p.mean for p in points], one.line, color=one.colour, label=_plain(one.label), lw=1.8)
         low = [max(0.0, bound(p, "low")) for p in points]
         high = [min(100.0, bound(p, "high")) for p in points]
@@ -130,18 +134,20 @@ def accuracy_matrix(axes: Axes, group: Group) -> None:
     """Of the series that probed most, or the best: the mean accuracy on each task after each."""
     one = example(group.series)
     runs = [result.accuracy_matrix for result in one.results().values()]
+    evaluated = one.evaluated(group.tasks)
+    places = [evaluated[i] for i in thinned(len(evaluated), MOST_TASKS)]
+    rows = {i: [row for run in runs if (row := run[i]) is not None] for i in places}
     mean = [
-        [sum(run[i][j] for run in runs) / len(runs) if j <= i else float("nan") for j in range(group.tasks)]
-        for i in range(group.tasks)
+        [sum(row[j] for row in rows[i]) / len(rows[i]) if j <= i and rows[i] else float("nan") for j in places]
+        for i in places
     ]
-    _heat(axes, mean)
-    if group.tasks <= 12:
+    _heat(axes, mean, places)
+    if len(places) <= MOST_TICKS:
         for i, row in enumerate(mean):
             for j, value in enumerate(row[: i + 1]):
                 axes.text(j, i, f"{value:.0f}", ha="center", va="center", color="black" if value > 55 else "white")
     axes.set(xlabel="accuracy on task", ylabel="after task")
-    axes.set_yticks(range(group.tasks), [str(i + 1) for i in range(group.tasks)])
-    axes.yaxis.set_major_locator(MaxNLocator(12, integer=True, steps=[1, 2, 5, 10])) if group.tasks > 12 else None
+    axes.set_yticks(*_ticks(places))
     _title(axes, f"{one.label} on {group.name}")
 
 
@@ -150,16 +156,18 @@ def retention(axes: Axes, group: Group) -> None:
     one = example(group.series)
     results = list(one.results().values())
     arrived = [(label, task) for task, classes in enumerate(results[0].classes_per_task) for label in classes]
-    arrived = [(label, task) for label, task in arrived if 0 <= label < len(results[0].class_accuracy[0])]
+    arrived = [(label, task) for label, task in arrived if 0 <= label < len(results[0].class_accuracy[-1] or [])]
     same = [r for r in results if r.classes_per_task == results[0].classes_per_task]
+    places = one.evaluated(group.tasks)
+    known = {i: [row for r in same if (row := r.class_accuracy[i]) is not None] for i in places}
     rows = [
         [
-            sum(r.class_accuracy[i][label] for r in same) / len(same) if i >= task else float("nan")
-            for i in range(group.tasks)
+            sum(row[label] for row in known[i]) / len(known[i]) if i >= task and known[i] else float("nan")
+            for i in places
         ]
         for label, task in arrived
     ]
-    _heat(axes, rows)
+    _heat(axes, rows, places)
     axes.set(xlabel="after task", ylabel="class, by arrival")
     if len(arrived) <= 30:
         called = class_names(next((r.class_names for r in same if r.class_names), []))
@@ -175,14 +183,19 @@ def _tick(name: str, number: str) -> str:
     return _plain(name if len(name) <= LONGEST_TICK else f"{name[: LONGEST_TICK - 1]}…")
 
 
-def _heat(axes: Axes, values: Sequence[Sequence[float]]) -> None:
+def _ticks(places: Sequence[int]) -> tuple[list[int], list[str]]:
+    """Where an axis of tasks is marked, and their numbers."""
+    marked = thinned(len(places), MOST_TICKS)
+    return marked, [str(places[i] + 1) for i in marked]
+
+
+def _heat(axes: Axes, values: Sequence[Sequence[float]], places: Sequence[int]) -> None:
+    """A column for each of the tasks at these places."""
     image = axes.imshow(values, cmap="cividis", vmin=0, vmax=100, aspect="auto", interpolation="nearest")
     figure = axes.get_figure()
     assert figure is not None
     figure.colorbar(image, ax=axes, label="accuracy (%)", shrink=0.9)
-    count = len(values[0])
-    if count <= 12:
-        axes.set_xticks(range(count), [str(i + 1) for i in range(count)])
+    axes.set_xticks(*_ticks(places))
     axes.spines[:].set_visible(False)
 
 
@@ -192,7 +205,7 @@ def _probed(one: Series) -> list[Result]:
 
 def recall_timeline(axes: Axes, result: Result) -> None:
     """When each probe of a run fired, what it found, and the gap until the next."""
-    starts = [sum(result.epochs_per_task[:i]) for i in range(len(result.epochs_per_task))]
+    starts = [0, *accumulate(result.epochs_per_task)][:-1]
     for task, (start, epochs) in enumerate(zip(starts, result.epochs_per_task, strict=True), start=1):
         axes.axvspan(start, start + epochs, color="#000000", alpha=0.05 if task % 2 else 0.0, lw=0)
         if len(starts) <= 12:

@@ -150,7 +150,7 @@ class RunDisplay:
         elif event["event"] == "step":
             self.steps.append(time.monotonic())
             self.progress.update(self.bar, completed=self.position.share, detail=self._detail())
-        elif event["event"] == "task_finished":
+        elif event["event"] == "task_finished" and event["accuracy"] is not None:
             self.progress.console.print(
                 f"task {event['task']}/{self.position.tasks}: {event['accuracy']:.2f} % over all classes seen,"
                 f" {counted(event['epochs'], 'epoch')}, {clock(time.monotonic() - self.started)}",

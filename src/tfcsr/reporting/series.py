@@ -76,6 +76,12 @@ class Series:
     def forgetting(self) -> Estimate | None:
         return optional_estimate([r.forgetting for r in self.results().values()])
 
+    def evaluated(self, tasks: int) -> list[int]:
+        """The places, from 0, of the tasks after which its runs are evaluated."""
+        said = self.spec.get("evaluate_every")
+        every = said if type(said) is int and said > 0 else 1
+        return [i for i in range(tasks) if (i + 1) % every == 0 or i + 1 == tasks]
+
     def cost(self, name: str) -> float | None:
         values = optional_estimate([getattr(r, name) for r in self.results().values()])
         return values.mean if values else None

@@ -15,6 +15,7 @@ from tfcsr.errors import counted, printable
 from tfcsr.experiments.compare import Comparison
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate
+from tfcsr.reporting.view import thinned
 from tfcsr.reporting.words import in_scenario, no_interval
 
 
@@ -42,6 +43,8 @@ class Column:
 
 # Full titles or short ones, and the cells between two columns: the first that fits is taken.
 LAYOUTS = ((False, 2), (False, 1), (True, 1))
+# Of a run that are shown in its table; more would not be read.
+MOST_TASKS = 50
 # So much of a name is left before any number has to go elsewhere.
 SHORT_NAME = 16
 
@@ -158,18 +161,26 @@ def as_html(table: FittingTable, notes: Sequence[str] = ()) -> str:
 
 
 def run_table(result: Result) -> FittingTable:
-    """Accuracy on each task after each task, and over all classes seen."""
-    spec, tasks = result.spec, range(1, len(result.accuracy_matrix) + 1)
+    """Accuracy on each task after each task that was evaluated, and over all classes seen; of many tasks, on some."""
+    spec, evaluated = result.spec, result.evaluated
+    tasks = [evaluated[i] for i in thinned(len(evaluated), MOST_TASKS)]
+    rows = {task: row for task in tasks if (row := result.accuracy_matrix[task - 1]) is not None}
     columns = [
         Column("after task", [str(task) for task in tasks], short="after", leading=True),
-        Column("epochs", [str(epochs) for epochs in result.epochs_per_task]),
+        Column("epochs", [str(result.epochs_per_task[task - 1]) for task in tasks]),
     ]
-    for j, task in enumerate(tasks):
-        cells = [f"{row[j]:5.1f}" if j <= i else "" for i, row in enumerate(result.accuracy_matrix)]
+    for task in tasks:
+        cells = [f"{row[task - 1]:5.1f}" if task <= after else "" for after, row in rows.items()]
         columns.append(Column(f"task {task}", cells, short=f"t{task}"))
-    columns.append(Column("all seen", [f"{value:.2f}" for value in result.accuracy_after_task], short="all", bold=True))
+    seen = [f"{result.accuracy_after_task[task - 1]:.2f}" for task in tasks]
+    columns.append(Column("all seen", seen, short="all", bold=True))
     title = f"{spec['method']} on {spec['benchmark']}, seed {spec['seed']}: accuracy in % on each task"
-    return FittingTable(printable(title), columns)
+    notes = []
+    if len(evaluated) < len(result.accuracy_matrix):
+        notes.append(f"evaluated after {len(evaluated)} of {len(result.accuracy_matrix)} tasks")
+    if len(tasks) < len(evaluated):
+        notes.append(f"{len(tasks)} of {len(evaluated)} evaluations are shown: result.json has all")
+    return FittingTable(printable(title), columns, notes)
 
 
 def run_summary(result: Result) -> list[str]:
@@ -245,7 +256,8 @@ def _without_interval(comparison: Comparison) -> list[str]:
 
 
 def _points(value: float | None) -> str:
-    return "undefined with one task" if value is None else f"{value:.2f} points"
+    """What needs an evaluation before the last."""
+    return "undefined with one evaluation" if value is None else f"{value:.2f} points"
 
 
 def _interval(value: Estimate, sign: str = "") -> str:

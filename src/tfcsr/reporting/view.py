@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 import tfcsr
@@ -196,8 +197,9 @@ def _group(group: Group, limits: Limits, budget: _Budget, left_out: _Left) -> di
 
 def _series(one: Series, tasks: int, limits: Limits, names: _Names, left_out: _Left) -> dict[str, Any]:
     accuracy, difference, forgetting = one.accuracy(), one.difference(), one.forgetting()
-    columns = thinned(tasks, limits.tasks)
-    if len(columns) < tasks:
+    evaluated = one.evaluated(tasks)
+    columns = [evaluated[i] for i in thinned(len(evaluated), limits.tasks)]
+    if len(columns) < len(evaluated):
         left_out.add(f"of {tasks} tasks {len(columns)} are drawn")
     curve = [optional_estimate([run.accuracies[i] for run in one.runs if i < len(run.accuracies)]) for i in columns]
     return {
@@ -231,7 +233,7 @@ def _matrix(one: Series, columns: Sequence[int]) -> list[list[float | None]]:
     """The mean over seeds of the accuracy on each task, a row after each; later tasks are not yet to be known."""
     rows = []
     for i in columns:
-        there = [run.matrix[i] for run in one.runs if i < len(run.matrix)]
+        there = [row for run in one.runs if i < len(run.matrix) and (row := run.matrix[i]) is not None]
         rows.append([_mean([row[j] for row in there], 1) if there and j <= i else None for j in columns])
     return rows
 
@@ -247,7 +249,8 @@ def _retention(
     results = [result for result in results if result.classes_per_task == tasks]
     arrived = [(label, task) for task, classes in enumerate(tasks) for label in classes]
     # A class's accuracy is kept by its label, whatever the order of arrival.
-    arrived = [(label, task) for label, task in arrived if 0 <= label < len(results[0].class_accuracy[0])]
+    known = results[0].class_accuracy[-1] or []  # the last task is always evaluated
+    arrived = [(label, task) for label, task in arrived if 0 <= label < len(known)]
     chosen = [arrived[i] for i in thinned(len(arrived), limits.classes)]
     if len(chosen) < len(arrived):
         left_out.add(f"of {len(arrived)} classes {len(chosen)} are drawn")
@@ -258,7 +261,10 @@ def _retention(
         "all": len(chosen) == len(arrived),
         "seeds": len(results),
         "rows": [
-            [_mean([r.class_accuracy[i][label] for r in results], 0) if i >= task else None for i in columns]
+            [
+                _mean([row[label] for r in results if (row := r.class_accuracy[i])], 0) if i >= task else None
+                for i in columns
+            ]
             for label, task in chosen
         ],
     }
@@ -294,7 +300,7 @@ def _timeline(
     if not probes:
         return None
     epochs = _epochs(run)
-    starts = [sum(epochs[:i]) for i in range(len(epochs))]
+    starts = [0, *accumulate(epochs)][:-1]
     threshold = run.spec.get("mastery_threshold")
     # In time, one at a time: a damaged file may say otherwise.
     at = {starts[p.task - 1] + p.epoch: p for p in probes}

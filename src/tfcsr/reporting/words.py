@@ -134,6 +134,9 @@ def beware(group: Group) -> list[str]:
         notes.append(f"The {tested} paired intervals are 95 % each, not corrected for being {tested}.")
     for method in dict.fromkeys(one.method for one in group.series if one.upper_bound):
         notes.append(f"{method} keeps all data: an upper bound, not a competitor.")
+    for every in sorted({every for one in group.series if type(every := one.spec.get("evaluate_every")) is int} - {1}):
+        who = ", ".join(one.label for one in group.series if one.spec.get("evaluate_every") == every)
+        notes.append(f"{who}: evaluated after every {every} tasks only, and forgetting is counted from those.")
     if repeated := sum(one.repeated for one in group.series):
         holds = "folder holds" if repeated == 1 else "folders hold"
         notes.append(f"{repeated} {holds} a run that is here already; it counts once.")

@@ -86,6 +86,7 @@ class Loop:
         self.epoch = 0
         self.mastered = False
         self.epochs_per_task: list[int] = []
+        self._epochs_before = 0  # their sum, which is asked for at every step
         self.task_steps = 0  # of the task in hand
         self.optimizer_steps = 0
         self.samples_seen = 0
@@ -132,7 +133,7 @@ class Loop:
 
     @property
     def epochs_trained(self) -> int:
-        return sum(self.epochs_per_task) + self.epoch
+        return self._epochs_before + self.epoch
 
     def grow(self, classes: int) -> None:
         """Give the network's head as many outputs. What it knows of the classes it has stays as it is: their weights,
@@ -184,6 +185,7 @@ class Loop:
     def next_task(self) -> None:
         """The task in hand is done with."""
         self.epochs_per_task.append(self.epoch)
+        self._epochs_before += self.epoch
         self.task_number, self.epoch, self.task_steps, self.mastered = self.task_number + 1, 0, 0, False
 
     @property
@@ -323,6 +325,7 @@ class Loop:
             later = {"replayed": None, "task_steps": 0}
             value = state["progress"].get(name, later[name]) if name in later else state["progress"][name]
             setattr(self, name, list(value) if isinstance(value, list) else value)
+        self._epochs_before = sum(self.epochs_per_task)
 
     def weights_sha256(self) -> str:
         """A fingerprint of every weight and statistic: two runs with the same one ended bit for bit alike."""
