@@ -13,11 +13,13 @@ two seconds are its start.
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -56,7 +58,10 @@ def main() -> None:
             rows.append({"what": f"{examples:,} examples in 2 tasks, 100 steps each"} | _run(*_few_steps(1000)))
         for memory in _up_to(asked.memory, 10_000):
             _write(10, 2 * memory // 10)
-            rows.append({"what": f"a memory of {memory:,}, 100 steps a task"} | _run(*_few_steps(memory)))
+            for where in ("ram", "disk"):
+                cost = _run(*_few_steps(memory), "--buffer-on", where) | {"rows MB": _megabytes("out/buffer/*.rows")}
+                rows.append({"what": f"a memory of {memory:,} ({where}), 100 steps a task"} | cost)
+            rows.append({"what": f"the same of 3x8x8, alone: {memory:,} on disk"} | _alone(memory))
         for runs in _up_to(asked.runs, 1000):
             _folders(runs)
             cost = _process("report", "many")
@@ -100,6 +105,53 @@ def _saves(instalments: int) -> Row:
     return cost | found | {"history MB": _megabytes("kept/history/1.jsonl")}
 
 
+def _alone(memory: int) -> Row:
+    """A buffer on disk by itself: to fill it twice over, draw batches, save it, save it unchanged, and load it."""
+    import torch
+
+    from tfcsr.buffer.buffer import Buffer
+    from tfcsr.training.checkpoint import Checkpoints
+
+    shutil.rmtree("alone", ignore_errors=True)
+    Path("alone").mkdir()
+    torch.set_num_threads(1)
+    before, draw = _resident(), torch.Generator().manual_seed(0)
+    buffer = Buffer(memory, (3, 8, 8), on_disk=True, folder=Path("alone/buffer"))
+    seconds: dict[str, float] = {}
+
+    def timed(what: str, times: int, work: Callable[[], object]) -> None:
+        start = time.perf_counter()
+        for _ in range(times):
+            work()
+        seconds[what] = round((time.perf_counter() - start) / times, 6)
+
+    part = max(1, memory // 10)
+    x = torch.randint(0, 256, (part, 3, 8, 8), dtype=torch.uint8, generator=draw)
+    y = torch.randint(0, 1000, (part,), generator=draw)
+    timed("a tenth arrives, s", 20, lambda: buffer.add(x, y, draw))
+    timed("a batch of 32, s", 1000, lambda: buffer.examples(buffer.draw(1, 32, draw)[0]))
+    timed("classes, s", 100, buffer.classes)
+    checkpoints = Checkpoints(Path("alone/checkpoint"), "key")
+    for number, what in enumerate(("a checkpoint, s", "unchanged, s"), start=1):
+        timed(what, 1, lambda number=number: checkpoints.save(number, {"buffer": buffer.state_dict()}, 0))  # type: ignore[misc]
+    again = Buffer(memory, (3, 8, 8), on_disk=True)
+
+    def load() -> None:
+        found = Checkpoints(Path("alone/checkpoint"), "key").load()
+        assert found is not None
+        again.load_state_dict(found.state["buffer"])
+
+    timed("resume, s", 1, load)
+    assert torch.equal(again.examples(torch.arange(32)), buffer.examples(torch.arange(32)))
+    sizes = {"rows MB": _megabytes("alone/buffer/*"), "checkpoint MB": _megabytes("alone/checkpoint/*.version")}
+    return seconds | sizes | {"memory MB": _resident() - before}
+
+
+def _resident() -> int:
+    """The most memory this process has had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000
+
+
 def _process(*command: str, module: str = "tfcsr") -> Row:
     """Processor seconds and the most memory that this command of tfcsr takes."""
     place = {"PYTHONPATH": os.pathsep.join([ROOT, *filter(None, [os.environ.get("PYTHONPATH")])])}
@@ -112,8 +164,8 @@ def _process(*command: str, module: str = "tfcsr") -> Row:
     return {"processor s": round(used.ru_utime + used.ru_stime, 2), "memory MB": round(used.ru_maxrss / 1000)}
 
 
-def _megabytes(path: str) -> float:
-    return round(Path(path).stat().st_size / 1e6, 3)
+def _megabytes(pattern: str) -> float:
+    return round(sum(path.stat().st_size for path in Path().glob(pattern)) / 1e6, 3)
 
 
 def _folders(runs: int) -> None:

@@ -28,8 +28,8 @@ from tfcsr.registry import Registry
 
 REGISTRIES: tuple[Registry[Any], ...] = (METHODS, BENCHMARKS, MODELS, POLICIES, SCHEDULES)
 
-# Where its files lie, how often it is saved and what is kept of it do not decide a run's outcome.
-NOT_IDENTITY = ("checkpoint_every", "checkpoint_seconds", "data_dir", "keep_model", "out")
+# Where its files and its buffer lie, how often it is saved and what is kept of it do not decide a run's outcome.
+NOT_IDENTITY = ("buffer_on", "checkpoint_every", "checkpoint_seconds", "data_dir", "keep_model", "out")
 # What only a run through a benchmark has; a learner's data comes as it comes.
 OF_BENCHMARKS = (
     *("benchmark", "scenario", "tasks", "class_order", "repeat", "max_per_class", "evaluate_every", "pixels", "steps"),

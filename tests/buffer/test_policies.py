@@ -558,3 +558,53 @@ def test_on_a_gpu_the_same_are_chosen(policy):
         return errors.to(x.device), features.to(x.device)
 
     assert taken("cuda", "cuda") == taken("cuda", "cpu") == taken("cpu", "cpu")
+
+
+class OneByOne(ClassBalancedReservoir):
+    """The same as it is told: every list sorted, every class counted, for each example anew."""
+
+    def keep(self, candidates, generator):
+        held, labels = candidates.held, candidates.y.tolist()
+        slots = list(range(held))
+        of_class: dict[int, list[int]] = {}
+        for slot in slots:
+            of_class.setdefault(labels[slot], []).append(slot)
+        drawn = torch.rand((len(labels) - held, 2), dtype=torch.float64, generator=generator).tolist()
+        for number, (first, second) in enumerate(drawn, start=held):
+            label = labels[number]
+            self.seen[label] = self.seen.get(label, 0) + 1
+            own = of_class.setdefault(label, [])
+            if len(slots) < candidates.capacity:
+                own.append(len(slots))
+                slots.append(number)
+                continue
+            largest = max(map(len, of_class.values()))
+            self.full += [c for c, kept in of_class.items() if len(kept) == largest and c not in self.full]
+            if label not in self.full:
+                victims = sorted(of_class[min(c for c, kept in of_class.items() if len(kept) == largest)])
+                slot = victims[int(first * largest)]
+                of_class[labels[slots[slot]]].remove(slot)
+                own.append(slot)
+                slots[slot] = number
+            elif first * self.seen[label] < len(own):
+                slots[sorted(own)[int(second * len(own))]] = number
+        return torch.tensor(slots, dtype=torch.int64)
+
+
+@given(
+    capacity=st.integers(1, 40),
+    block=st.sampled_from([1, 2, 5, 2048]),
+    stream=st.lists(st.tuples(st.lists(st.integers(0, 6), max_size=60), st.booleans()), max_size=6),
+)
+def test_class_balanced_is_quick_and_the_same(capacity, block, stream):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tfcsr.buffer.policies.class_balanced.BLOCK", block)
+        buffers = [Buffer(capacity, (2, 1, 1), policy()) for policy in (OneByOne, ClassBalancedReservoir)]
+        for number, (labels, forget) in enumerate(stream):
+            for buffer in buffers:
+                buffer.add(*numbered(labels), seeded(number))
+                if forget and labels:
+                    buffer.remove(labels[0])
+            one, other = (vars(buffer.policy) | buffer.fields for buffer in buffers)
+            assert all(one[name] == other[name] for name in ("seen", "full"))
+            assert all(torch.equal(one[name], other[name]) for name in ("x", "y"))

@@ -182,7 +182,7 @@ def test_many_scores_are_asked_for_in_blocks(monkeypatch, scenario):
     fields = {"method": "er", "tasks": 3, "epochs": 1, "scenario": scenario}
     whole = make_training(**fields)
     whole.run()
-    monkeypatch.setattr(of_runs, "LARGEST_PART", 7)
+    monkeypatch.setattr(of_runs, "PART_ON_GPU", 7)
     monkeypatch.setattr(of_runs, "MOST_SCORES", 1)
     parts = make_training(**fields)
     sizes = []

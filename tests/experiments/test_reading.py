@@ -62,7 +62,7 @@ def test_events_tell_the_same_as_the_result(whole, begun):
     assert result is not None
     assert told.state == "stopped"
     assert told.accuracies == pytest.approx(result.accuracy_after_task)
-    assert told.matrix == result.accuracy_matrix
+    assert told.matrix == [list(row) for row in result.accuracy_matrix]
     assert told.classes == result.classes_per_task
     assert told.history.epochs_per_task == result.epochs_per_task
     assert told.probes() == looked(whole).probes()
@@ -85,7 +85,7 @@ def test_a_run_is_followed_line_by_line_even_half_a_line(whole, begun):
     assert shares == sorted(shares)
     assert sorted({round(9 * share, 6) for share in shares}) == list(range(10))  # 3 tasks of 3 epochs
     assert run.history.unread == 0
-    assert run.history.matrix == looked(whole).matrix
+    assert run.history.matrix == [list(row) for row in looked(whole).matrix]
 
 
 def test_only_what_is_new_is_read(whole, begun):
@@ -195,7 +195,7 @@ def test_lines_that_are_no_events_are_counted_and_change_nothing(whole, begun, l
     run = looked(begun)
     assert run.history.unread == 1
     assert run.words.endswith("; 1 of the lines in events.jsonl cannot be read")
-    assert run.matrix == looked(whole).matrix
+    assert run.matrix == [list(row) for row in looked(whole).matrix]
 
 
 def test_time_left_is_by_the_pace_of_the_last_epochs(begun):

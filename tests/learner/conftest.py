@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from tfcsr import METHODS, Learner
+from tfcsr.buffer.disk import OnDisk, Version
 from tfcsr.errors import TfcsrError
 
 # Three instalments: of "b" two classes are new and sort before the others, one is known; "c" is of one class.
@@ -98,6 +99,11 @@ def essence(learner: Learner) -> Any:
 
 
 def _without(value: Any, names: set[str]) -> Any:
+    if isinstance(value, Version):
+        there = OnDisk(len(value.rows), value.shape, value.dtype)
+        there.go_back(value)
+        kept = {name: tensor for name, tensor in value.tensors.items() if name not in ("rows", "sums")}
+        return {"x": there.read(torch.arange(len(value.rows)))} | kept
     if isinstance(value, dict):
         return {key: _without(entry, names) for key, entry in value.items() if key not in names}
     return [_without(entry, names) for entry in value] if isinstance(value, list) else value

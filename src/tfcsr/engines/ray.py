@@ -101,6 +101,8 @@ class Ray(Engine):
         return fitted
 
     def _require(self, spec: RunSpec) -> None:
+        if spec.get("buffer_on") == "disk":
+            raise SpecError("buffer_on disk: a run's buffer does not travel with Ray; use ram, or --engine local")
         if spec.device == "cpu":
             if spec.threads > 1 and spec.threads > (most := self.most("CPU")):
                 raise DeviceError(f"threads {spec.threads}: no node of the Ray cluster has more than {most} CPUs")

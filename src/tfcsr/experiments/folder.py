@@ -1,5 +1,5 @@
 """A run's own folder: `spec.json`, `events.jsonl`, `checkpoint` while it is under way; `result.json` and
-`model.safetensors` once it is complete.
+`model.safetensors` once it is complete. In `buffer` lie the examples of a buffer on disk.
 """
 
 import contextlib
@@ -29,6 +29,7 @@ class RunFolder:
         self.spec_file = self.path / "spec.json"
         self.events_file = self.path / "events.jsonl"
         self.checkpoint_folder = self.path / "checkpoint"
+        self.buffer_folder = self.path / "buffer"
         self.result_file = self.path / "result.json"
         self.model_file = self.path / "model.safetensors"
 

@@ -3,15 +3,22 @@
 Nothing here writes, waits for a lock or stops at a bad file: a run that cannot be read is one to be told of.
 """
 
+import functools
+import gc
+import hashlib
 import json
 import math
 import os
+import sys
+from array import array
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from tfcsr.errors import OutputError, printable
 from tfcsr.experiments.history import HISTORY
@@ -182,10 +189,47 @@ class _Tail:
         self.mark = whole[-64:] or self.mark if self.offset else b""
 
 
+class Shared:
+    """Results in little room: what many say alike is kept once, and tables of numbers as such."""
+
+    ALIKE = (
+        *("class_names", "classes_per_task", "environment", "epochs_per_task", "origin", "recall_asked", "test_sizes"),
+        "untrained_accuracy",
+    )
+    TABLES: ClassVar = {"accuracy_matrix": "d", "class_accuracy": "d", "recall_right": "q"}
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Any] = {}
+
+    def __call__(self, result: Result) -> Result:
+        """The same result. A row of a table is an array now, which is read as a list is."""
+        less: dict[str, Any] = {}
+        for name in self.ALIKE:
+            value = getattr(result, name)
+            key = hashlib.sha256(repr(value).encode(errors="replace")).digest()
+            less[name] = self._known.setdefault(key, value)
+        for name, kind in self.TABLES.items():
+            less[name] = [row if row is None else array(kind, row) for row in getattr(result, name)]
+        less["spec"] = {sys.intern(k): sys.intern(v) if type(v) is str else v for k, v in result.spec.items()}
+        return replace(result, **less)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without looking for garbage: among a million objects that stay, that takes longer than reading them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
 class Run:
     """One run's folder, as it was at the last look."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, shared: Shared | None = None) -> None:
         self.path = path
         self.name = path.name or path.resolve().name
         self.spec: dict[str, Any] = {}
@@ -193,9 +237,13 @@ class Run:
         self.state: State = "damaged"
         self.words = ""
         self.begun = self.ended = 0  # nanoseconds since 1970; one that was resumed has begun anew
-        self._tail = _Tail(path / "events.jsonl")
         self._seen: Any = None
         self._origin: Any = {}
+        self._shared = shared or Shared()
+
+    @functools.cached_property
+    def _tail(self) -> _Tail:
+        return _Tail(self.path / "events.jsonl")
 
     def look(self) -> bool:
         """Read what is new; whether anything is."""
@@ -211,7 +259,8 @@ class Run:
         self.result, self.spec = None, {}
         try:
             if files[0] is not None:
-                self.result = Result.from_dict(read_json(self.path / "result.json"), "result.json")
+                whole = Result.from_dict(read_json(self.path / "result.json"), "result.json")
+                self.result = self._shared(whole)
                 self.spec, self.state, self.words = self.result.spec, "complete", "complete"
             else:
                 self.spec = _spec(read_json(self.path / "spec.json"))
@@ -328,6 +377,7 @@ class Results:
         self.baseline: str | None = None
         self.errors: dict[str, str] = {}  # of runs that ended before they had anything to write
         self._runs: dict[str, Run] = {}
+        self._shared = Shared()
         self._comparison: Any = None
         self._plans: dict[str, list[Plan]] = {}
         self._planned: Any = None
@@ -340,9 +390,10 @@ class Results:
         """Read what is new since the last look; whether anything is."""
         names = sorted(self._names())
         changed = list(self._runs) != names
-        self._runs = {name: self._runs.get(name) or Run(self.folder / name) for name in names}
-        for run in self._runs.values():
-            changed = run.look() or changed
+        self._runs = {name: self._runs.get(name) or Run(self.folder / name, self._shared) for name in names}
+        with uncollected():
+            for run in self._runs.values():
+                changed = run.look() or changed
         files = [self.folder / "comparison.json", *sorted(self.folder.glob("comparison-*.json"))]
         signature = [_signature(path) for path in files]
         if signature != self._comparison:

@@ -3,7 +3,7 @@
 import functools
 import math
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Self, get_args, get_origin, get_type_hints
 
@@ -161,6 +161,11 @@ _PROBE = {"task": int, "epoch": int, "recall": float, "passed": bool, "next_epoc
 
 
 @functools.cache
+def _needed(cls: Any) -> frozenset[str]:
+    return frozenset(f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING)
+
+
+@functools.cache
 def _kinds(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
 
@@ -169,24 +174,31 @@ def known_kinds(cls: Any, values: Any, source: str) -> dict[str, Any]:
     """The fields of a dataclass that a file has, with their types. One that came later may be missing, and one of a
     later version may stand there; one without a default must be there.
     """
-    needed = {f.name for f in fields(cls) if f.default is MISSING and f.default_factory is MISSING}
-    if not isinstance(values, dict) or not needed <= values.keys():
+    if not isinstance(values, dict) or not _needed(cls) <= values.keys():
         raise OutputError(f"{source} is not a result of tfcsr: move it away to run again")
     return {name: kind for name, kind in _kinds(cls).items() if name in values}
 
 
 def is_kind(value: Any, kind: Any) -> bool:
     """Whether a value read from JSON is of this type. A number must be one that can be computed with."""
+    return _check(kind)(value)
+
+
+@functools.cache
+def _check(kind: Any) -> Callable[[Any], bool]:
+    """The question for one type. What the type is made of is looked at once: a folder may have 100,000 results."""
     if kind is float:
-        return math.isfinite(value) if type(value) is float else type(value) is int and abs(value) < 1 << 53
+        return lambda v: math.isfinite(v) if type(v) is float else type(v) is int and abs(v) < 1 << 53
     if kind is int:
-        return type(value) is int and abs(value) < 1 << 63
+        return lambda v: type(v) is int and abs(v) < 1 << 63
     if isinstance(kind, types.UnionType):
-        return any(is_kind(value, one) for one in get_args(kind))
+        either = [_check(one) for one in get_args(kind)]
+        return lambda v: any(check(v) for check in either)
     if get_origin(kind) is list:
-        (of,) = get_args(kind)
-        return type(value) is list and all(is_kind(entry, of) for entry in value)
-    return type(value) is (get_origin(kind) or kind)
+        each = _check(*get_args(kind))
+        return lambda v: type(v) is list and all(map(each, v))
+    plain = get_origin(kind) or kind
+    return lambda v: type(v) is plain
 
 
 def shortened(value: Any) -> str:

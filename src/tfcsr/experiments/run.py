@@ -1,6 +1,7 @@
 """One spec, executed; or what is left of it, where it was stopped before."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
 
@@ -93,7 +94,7 @@ def _run_in(
     folder: RunFolder, spec: RunSpec, dataset: Dataset, now: Origin, listeners: Iterable[Listener], stop: Stop
 ) -> Turns:
     # Nothing is written before all that can be refused has been.
-    training = Training(spec, dataset, listeners)
+    training = Training(spec, dataset, listeners, folder.buffer_folder)
     checkpoints = Checkpoints(folder.checkpoint_folder, spec.key(), spec.device)
     known = _restore(training, checkpoints)
     with ExitStack() as stack:
@@ -111,6 +112,8 @@ def _run_in(
         write_model(folder.model_file, training, spec.to_dict(), training.class_names, beside=True)
     write_json(folder.result_file, result.to_dict())
     checkpoints.clear()  # a complete run has no use for them
+    if not spec.keep_model:
+        shutil.rmtree(folder.buffer_folder, ignore_errors=True)
     return result
 
 

@@ -4,6 +4,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from tfcsr.data.tasks import Examples, Task, TaskSequence
 from tfcsr.data.views import Views
 from tfcsr.errors import SpecError
 from tfcsr.metrics import pooled_accuracy
-from tfcsr.models.predict import LARGEST_PART
+from tfcsr.models.predict import PART_ON_GPU
 from tfcsr.spec import RunSpec
 from tfcsr.training.events import Events, Listener
 from tfcsr.training.loop import Loop, build_model
@@ -41,7 +42,9 @@ class _Answers:
 class Training(Loop):
     """A run under way: all that changes is in `state_dict`, and `run` goes on from wherever that stands."""
 
-    def __init__(self, spec: RunSpec, dataset: Dataset, listeners: Iterable[Listener] = ()) -> None:
+    def __init__(
+        self, spec: RunSpec, dataset: Dataset, listeners: Iterable[Listener] = (), folder: Path | None = None
+    ) -> None:
         self.tasks = TaskSequence(
             dataset,
             spec.tasks,
@@ -56,7 +59,9 @@ class Training(Loop):
         self.class_names = self.tasks.class_names
         shape, classes = dataset.train_x.shape[1:], len(self.class_names)
         views = Views.of(dataset, spec.device, unit=spec.pixels == "unit")
-        super().__init__(spec, build_model(spec, shape, classes), views, shape, classes, Events(listeners))
+        super().__init__(
+            spec, build_model(spec, shape, classes), views, shape, classes, Events(listeners), folder=folder
+        )
         if spec.scenario == "task":
             self.learner.task_of = self.tasks.task_of()
         sizes = self.tasks.train_sizes
@@ -169,7 +174,7 @@ class Training(Loop):
         chosen, still = [], []
         first: Tensor | None = None
         # Of whole parts as a network is asked in, or the last bits would depend on where a block ends.
-        rows = max(1, MOST_SCORES // classes // LARGEST_PART) * LARGEST_PART
+        rows = max(1, MOST_SCORES // classes // PART_ON_GPU) * PART_ON_GPU
         for x, y in zip(test.x.split(rows), test.y.split(rows), strict=True):
             scores = self.method.predict(x)
             if scores.shape != (len(x), classes):

@@ -16,6 +16,9 @@ from torch import Tensor, nn
 
 import tfcsr
 from tfcsr import processes
+from tfcsr.buffer.buffer import Buffer
+from tfcsr.buffer.disk import FOLDER as BUFFER
+from tfcsr.buffer.disk import Version, remove_unused
 from tfcsr.data.arriving import Arrival, Form, read, read_unlabelled
 from tfcsr.data.folders import read_images
 from tfcsr.data.tasks import Examples, Task
@@ -185,6 +188,9 @@ class Learner:
         classes = counted(len(self._labels), "class", "classes")
         return f"Learner({fields}: {classes} in {counted(len(self._history.instalments), 'instalment')})"
 
+    def _memories(self) -> list[Buffer]:
+        return [] if self._loop is None else [self._loop.learner.buffer, self._loop.learner.exam.kept]
+
     def _ready(self) -> Loop:
         if self._loop is None:
             raise SpecError("this learner has learned nothing yet: call learn(x, y) first")
@@ -322,6 +328,8 @@ class Learner:
             stack.enter_context(locked(folder))
             self._write(folder, before, 0)
         self._folder = folder
+        for memory in self._memories():
+            memory.lie_in(folder / BUFFER)
 
     def _prepare(self, arrival: Arrival, spec: RunSpec) -> None:
         """Make the network for the first examples there are; let its head grow for classes that are new."""
@@ -365,7 +373,18 @@ class Learner:
         """A loop for this network. Its optimizer has the parameters that are trained now."""
         assert self._form is not None
         form, views = self._form, self._views(spec)
-        return Loop(spec, model, views, form.shape, len(self._labels), Events(), dtype=form.dtype, head=self._head)
+        folder = None if self._folder is None else self._folder / BUFFER
+        return Loop(
+            spec,
+            model,
+            views,
+            form.shape,
+            len(self._labels),
+            Events(),
+            dtype=form.dtype,
+            head=self._head,
+            folder=folder,
+        )
 
     def _views(self, spec: RunSpec) -> Views:
         return Views(self._mean, self._std, spec.device, self._transform)
@@ -585,8 +604,7 @@ class Learner:
         return learner.ask(f"recall/{len(self._history.instalments)}")
 
     def _kept(self) -> dict[Hashable, int]:
-        learner = self._ready().learner
-        kept = [memory.y[: len(memory)] for memory in (learner.buffer, learner.exam.kept)]
+        kept = [memory.y[: len(memory)] for memory in self._memories()]
         counts = torch.bincount(torch.cat(kept), minlength=len(self._labels)).tolist()
         return dict(zip(self._labels, counts, strict=True))
 
@@ -619,7 +637,11 @@ class Learner:
         with settings(self.spec):
             network = Normalised(loop.method.exported(), views.mean, views.std)
         # Some of the memory, where there is one: the program must answer as the network does.
-        example = buffer.x[:4] if len(buffer) else torch.zeros((2, *self._form.shape), dtype=self._form.dtype)
+        example = (
+            buffer.examples(torch.arange(min(4, len(buffer))))
+            if len(buffer)
+            else torch.zeros((2, *self._form.shape), dtype=self._form.dtype)
+        )
         export(network, example, [str(label) for label in self.classes], path)
         return path
 
@@ -649,7 +671,7 @@ class Learner:
             encoded(label)  # before anything is written
         if self._learns_in(folder) is not None:
             return
-        ours = (LOCK, "checkpoint", FOLDER)  # the others of a first save that was killed
+        ours = (LOCK, "checkpoint", FOLDER, BUFFER)  # the others of a first save that was killed
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             strange = [path.name for path in folder.iterdir() if path.name not in ours and path.suffix != PART]
@@ -682,6 +704,7 @@ class Learner:
             self._write_for_others(folder, noted)
         self._learning(folder).clear()
         noted.remove_others()
+        remove_unused(folder)
 
     def _still_noted(self, folder: Path) -> Noted | None:
         """What the folder holds of this history, if that is known: somebody else may have saved there since."""
@@ -906,15 +929,15 @@ class Learner:
         capacity = (self.spec.get("buffer_capacity") or 0) - exam
         if not shape or any(type(size) is not int or size < 1 for size in shape):
             raise ValueError(f"examples of shape {shape}")
-        if tuple(buffer["x"].shape) != (capacity, *shape):
-            raise ValueError("its buffer has another size than its spec says")
-        memories = [buffer]
-        if exam:
-            memories.append(kept["exam"]["kept"])
-            if tuple(memories[1]["x"].shape) != (exam, *shape):
-                raise ValueError("its exam has another size than its spec says")
-        if any(len(memory["y"]) and int(memory["y"].max()) >= len(self._labels) for memory in memories):
-            raise ValueError("its buffer has a class that has no name")
+        memories = [(buffer, capacity, "buffer"), *([(kept["exam"]["kept"], exam, "exam")] if exam else [])]
+        for memory, size, what in memories:
+            version: Version | None = memory.get("disk")
+            there = tuple(memory["x"].shape) if version is None else (len(version.rows), *version.shape)
+            if there != (size, *shape):
+                raise ValueError(f"its {what} has another size than its spec says")
+            y = memory["y"] if version is None else version.tensors["y"]
+            if len(y) and int(y.max()) >= len(self._labels):
+                raise ValueError("its buffer has a class that has no name")
         for numbers in (self._mean, self._std):
             if numbers is not None and tuple(numbers.shape) != (1, shape[0], *(1 for _ in shape[1:])):
                 raise ValueError("its normalisation is of other examples")
@@ -949,6 +972,8 @@ class Learner:
             claimed = 0
         if not here.told(claimed):
             self._folder = None
+            for memory in self._memories():
+                memory.leave()
             try:
                 yield
             finally:

@@ -34,6 +34,14 @@ BUFFER = (
     Option("buffer_capacity", int, 200, "capacity of the replay buffer, in examples", low=1, high=10**8),
     Option("policy", str, "reservoir", "the policy that decides which examples the buffer keeps", choices=POLICIES),
     Option(
+        "buffer_on",
+        str,
+        "ram",
+        "where the buffer's examples lie: in memory (`ram`), or in a file of the run's or learner's folder (`disk`),"
+        " which may be larger than the memory; the results are the same",
+        choices=("ram", "disk"),
+    ),
+    Option(
         "exam_share",
         float,
         0.0,

@@ -62,9 +62,12 @@ class NearestMeanOfExemplars(ExperienceReplay):
     def _means(self) -> "tuple[Tensor, Tensor]":
         """The mean feature of each class's exemplars, of length 1, and which classes have none."""
         buffer, normalize = self.learner.buffer, torch.nn.functional.normalize
-        of = self._one_hot(buffer.y[: len(buffer)])
-        total = of.T @ normalize(self.learner.features(buffer.x[: len(buffer)]), dim=1)
-        return normalize(total, dim=1), of.sum(dim=0) == 0
+        total, count = torch.zeros(()), torch.zeros(())
+        for number, some in enumerate(buffer.in_blocks()):
+            of = self._one_hot(buffer.y[some])
+            part = of.T @ normalize(self.learner.features(buffer.examples(some)), dim=1)
+            total, count = (total + part, count + of.sum(dim=0)) if number else (part, of.sum(dim=0))
+        return normalize(total, dim=1), count == 0
 
     def exported(self) -> "nn.Module":
         from tfcsr.models.head import NearestMean

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -16,16 +16,12 @@ from tfcsr.data.tasks import Examples
 from tfcsr.data.views import Views, crop_flip, draw_views
 from tfcsr.errors import SpecError
 from tfcsr.generators import Generators
-from tfcsr.methods.base import NEVER
+from tfcsr.methods.base import NEVER, Method
 from tfcsr.models.head import Body, features, in_two
 from tfcsr.models.predict import predict
 from tfcsr.recall.exam import Exam
 from tfcsr.recall.probe import Recall, score
 from tfcsr.spec import RunSpec
-
-if TYPE_CHECKING:
-    from tfcsr.methods.base import Method
-
 
 # Of a large memory so many are asked once a task is learned: enough for half a point.
 MOST_ASKED = 10_000
@@ -52,7 +48,7 @@ class Learner:
     """The same for a network in two parts, up to its head and the head: the answer, and what the head was fed with."""
     task_of: Tensor | None = None
     """In scenario `task`, the task of each class: whoever asks says which task it is."""
-    method: "Method" = field(init=False)
+    method: Method = field(init=False)
     _bodies: "WeakKeyDictionary[nn.Module, Body]" = field(default_factory=WeakKeyDictionary, repr=False)
 
     @property
@@ -83,9 +79,13 @@ class Learner:
             self.exam.others(len(examples)),
         )
         slots, rows = changes.arrived()
-        if len(slots):
+        if type(self.method).store is Method.store:
+            return  # nothing is stored beside them
+        # In blocks: what has arrived may be most of a large task.
+        for some in torch.arange(len(slots), device=slots.device).split(self.buffer.block):
+            row = rows[some]
             # The examples may lie elsewhere than the labels and the buffer.
-            self.buffer.write(slots, **self.method.store(x[rows.to(x.device)], examples.y[rows]))
+            self.buffer.write(slots[some], **self.method.store(x[row.to(x.device)], examples.y[row]))
 
     def precision(self) -> AbstractContextManager[Any]:
         """The arithmetic of forward passes. Casts are not cached: a captured step must make them anew each time."""
@@ -177,7 +177,7 @@ class Learner:
         """
         asked = self.asked
         chosen = asked.draw(1, min(count, len(asked)), self.generators.at(moment))[0]
-        x = asked.x[chosen]
+        x = asked.examples(chosen)
         found = self.logits(x, train_mode=True) if train_mode else self.method.predict(x)
         y = asked.y[chosen]
         return score(self.within(found, y, -torch.inf), y, self.classes_kept())

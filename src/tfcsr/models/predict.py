@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from tfcsr.errors import SpecError
 
-LARGEST_PART = 2048  # of examples; a multiple of every other
+# So many examples at once: a GPU wants much; on a CPU, small parts stay in the cache.
+PART, PART_ON_GPU = 128, 2048  # the one a multiple of the other
 
 
 @contextmanager
@@ -43,8 +44,7 @@ def predict(
 
 
 def in_parts(x: Tensor) -> tuple[Tensor, ...]:
-    # A GPU wants much at once; on a CPU, small parts stay in the cache.
-    parts: tuple[Tensor, ...] = x.split(LARGEST_PART if x.is_cuda else 128)
+    parts: tuple[Tensor, ...] = x.split(PART_ON_GPU if x.is_cuda else PART)
     return parts
 
 

@@ -1,5 +1,6 @@
 """The exam: the share of the memory that is never trained on, so that its recall is honest."""
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,8 +24,11 @@ class Exam:
         *,
         share: float = 0.0,
         dtype: torch.dtype = torch.uint8,
+        on_disk: bool = False,
+        folder: Path | None = None,
     ) -> None:
-        self.kept = Buffer(capacity, shape, ClassBalancedReservoir(), device, dtype=dtype)
+        policy = ClassBalancedReservoir()
+        self.kept = Buffer(capacity, shape, policy, device, dtype=dtype, on_disk=on_disk, folder=folder)
         self.share = share
         self.rows = torch.zeros(0, dtype=torch.int64)  # of the task in hand: which of its examples are in the exam
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tfcsr.errors import OutputError
 from tfcsr.experiments.history import HISTORY, history
-from tfcsr.experiments.reading import Results
+from tfcsr.experiments.reading import Results, uncollected
 from tfcsr.files import sync_folder, write_bytes, writing
 from tfcsr.reporting import learner_page
 from tfcsr.reporting.view import document
@@ -27,7 +27,9 @@ def write_report(folder: str | Path, out: str | Path | None = None) -> Path:
     results.look()
     if not results.runs:
         raise OutputError(f"{folder} holds no run: give the folder of a run, or of a comparison")
-    return _write(render(document(results, room=ROOM)), folder, out)
+    with uncollected():
+        text = document(results, room=ROOM)
+    return _write(render(text), folder, out)
 
 
 def _write(page: bytes, folder: str | Path, out: str | Path | None) -> Path:

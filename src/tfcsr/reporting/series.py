@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfcsr.data.benchmarks import BENCHMARKS
-from tfcsr.errors import SpecError, printable
+from tfcsr.errors import TfcsrError, printable
 from tfcsr.experiments.reading import Run
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import Estimate, optional_estimate, paired_difference
@@ -123,6 +123,7 @@ def grouped(runs: Sequence[Run], baseline: str | None = None) -> list[Group]:
     series: dict[str, Series] = {}
     groups: dict[tuple[str, int], Group] = {}
     read: dict[str, Series] = {}
+    keys: dict[tuple[str, str], str] = {}
     for run in runs:
         if not run.spec or not run.tasks:
             continue
@@ -132,8 +133,11 @@ def grouped(runs: Sequence[Run], baseline: str | None = None) -> list[Group]:
             read[as_written] = _series(run.spec)
         # By what it is, and not by how it was written: an older version wrote more.
         origin = run.origin if isinstance(run.origin, dict) else {}
-        own = {k: v for k, v in read[as_written].spec.items() if k not in (*NOT_IDENTITY, "seed")}
-        key = json.dumps([run.tasks, own, [origin.get(name) for name in ORIGINS]], sort_keys=True)
+        comes_from = json.dumps([run.tasks, [origin.get(name) for name in ORIGINS]], sort_keys=True)
+        if (as_written, comes_from) not in keys:
+            own = {k: v for k, v in read[as_written].spec.items() if k not in (*NOT_IDENTITY, "seed")}
+            keys[as_written, comes_from] = json.dumps(own, sort_keys=True) + comes_from
+        key = keys[as_written, comes_from]
         if key not in series:
             series[key] = replace(read[as_written], by_seed={}, origin=origin)
             group = groups.setdefault(
@@ -155,7 +159,7 @@ def _series(spec: dict[str, Any]) -> Series:
     identity = {k: v for k, v in spec.items() if k not in NOT_IDENTITY} | {"seed": 0}
     try:
         known = RunSpec.read(identity)
-    except SpecError as error:  # of a user's own method or benchmark, or of a later version
+    except TfcsrError as error:  # of a user's own method or benchmark, of a later version, or of data that is gone
         return Series(spec, _given(identity), None, shown(str(error), 300))
     return Series(known.to_dict(), known.given(), shlex.join(["tfcsr", "run", *known.flags()]), "")
 

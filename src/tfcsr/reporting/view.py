@@ -35,8 +35,9 @@ class Limits:
 def document(results: Results, *, live: bool = False, room: int = 10**9) -> str:
     """As JSON text of at most `room` bytes, in which nothing can be taken for HTML."""
     limits = Limits()
+    groups = grouped(results.runs, results.baseline)
     while True:
-        text = _encoded(_document(results, limits, live))
+        text = _encoded(_document(results, groups, limits, live))
         if len(text) <= room or limits == limits.halved():
             return text
         limits = limits.halved()
@@ -49,9 +50,8 @@ def _encoded(values: Any) -> str:
     return text
 
 
-def _document(results: Results, limits: Limits, live: bool) -> dict[str, Any]:
+def _document(results: Results, groups: Sequence[Group], limits: Limits, live: bool) -> dict[str, Any]:
     runs = results.runs
-    groups = grouped(runs, results.baseline)
     left_out = _Left()
     budget = _Budget(limits)
     shown_groups = [_group(group, limits, budget, left_out) for group in groups]
@@ -63,17 +63,21 @@ def _document(results: Results, limits: Limits, live: bool) -> dict[str, Any]:
     }
     # What moves first: nobody looks for the running one below a thousand that are complete.
     order = ("running", "failed", "damaged", "stopped", "complete")
-    rows = [_run(run, home.get(id(run)), results.errors) for run in runs]
     known = {run.name for run in runs}
-    rows += [
-        {"name": shown(name), "state": "failed", "words": shown(text, 400)}
-        for name, text in results.errors.items()
-        if name not in known
+    # Runs, and those of which nothing but an error is known.
+    entries: list[tuple[str, Run | str]] = [(_state(run, results.errors), run) for run in runs]
+    entries += [("failed", name) for name in results.errors if name not in known]
+    entries.sort(key=lambda entry: order.index(entry[0]))
+    if len(entries) > limits.runs:
+        left_out.add(f"{len(entries) - limits.runs} of {len(entries)} runs are not listed")
+    counted = Counter(state for state, _ in entries)
+    counts = {state: counted[state] for state in order if counted[state]}
+    rows = [
+        _run(one, home.get(id(one)), results.errors)
+        if isinstance(one, Run)
+        else {"name": shown(one), "state": "failed", "words": shown(results.errors[one], 400)}
+        for _, one in entries[: limits.runs]
     ]
-    rows.sort(key=lambda row: order.index(row["state"]))
-    if len(rows) > limits.runs:
-        left_out.add(f"{len(rows) - limits.runs} of {len(rows)} runs are not listed")
-    counts = {state: n for state in order if (n := sum(row["state"] == state for row in rows))}
     return {
         "folder": shown(str(results.folder.resolve().name)),
         "path": shown(str(results.folder), 300),
@@ -83,7 +87,7 @@ def _document(results: Results, limits: Limits, live: bool) -> dict[str, Any]:
         "counts": counts,
         "headline": headline(counts, results.outlook()),
         "groups": shown_groups,
-        "runs": rows[: limits.runs],
+        "runs": rows,
         "left_out": left_out.said,
     }
 
@@ -142,15 +146,20 @@ class _Names:
         ]
 
 
+def _state(run: Run, errors: dict[str, str]) -> str:
+    """One that was stopped by an error has failed."""
+    return "failed" if run.state == "stopped" and run.name in errors else run.state
+
+
 def _run(run: Run, home: tuple[int, int] | None, errors: dict[str, str]) -> dict[str, Any]:
-    row: dict[str, Any] = {"name": shown(run.name), "state": run.state}
+    row: dict[str, Any] = {"name": shown(run.name), "state": _state(run, errors)}
     if home is not None:
         row |= {"home": home, "seed": _exact(run.spec["seed"])}
     if run.result is not None:
         return row | {"accuracy": _round(run.result.final_accuracy)}
     row["words"] = shown(run.words, 400)
     if run.state == "stopped" and run.name in errors:
-        row |= {"state": "failed", "words": shown(errors[run.name], 400)}
+        row["words"] = shown(errors[run.name], 400)
     if run.spec and run.state != "damaged":
         row["share"] = _round(run.history.share(run.tasks), 3)
     if run.state == "running" and (left := run.history.seconds_left(run.tasks)) is not None:

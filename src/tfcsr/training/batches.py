@@ -91,7 +91,7 @@ def plan_epoch(
     rate = rates(steps)
 
     def views(positions: Tensor) -> Tensor:
-        shape, augment = learner.buffer.x.shape, learner.spec.augment
+        shape, augment = learner.buffer.shape, learner.spec.augment
         drawn = draw_views(positions.numel(), shape, generators["augmentation"], augment)
         return drawn.reshape(*positions.shape, drawn.shape[1]).to(device)
 
@@ -104,7 +104,7 @@ def plan_epoch(
             if learner.spec.get("replay_view") != "frozen":
                 replay_views = views(old)
             if share := learner.spec.get("cutmix", 0.0):
-                patches = draw_patches(len(new), learner.buffer.x.shape, generators["augmentation"], share).to(device)
+                patches = draw_patches(len(new), learner.buffer.shape, generators["augmentation"], share).to(device)
         first = None
         if rate is not None:
             first, rate = rate[: len(new)].to(device), rate[len(new) :]

@@ -1,5 +1,8 @@
 """A run's state on disk, between two epochs: `N.safetensors` for the tensors, `N.json` for all else and the checksums.
 
+Of a buffer that lies on disk, a `.version` file says where its examples are; while nothing of it changes, one serves
+all checkpoints.
+
 N counts the epochs trained so far. A checkpoint is one once its `N.json` is there, which is written last; only then is
 the last but one removed. So a kill at any moment leaves one to go on from, and damage to the newest another.
 """
@@ -12,6 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import safetensors
 import safetensors.torch
@@ -19,10 +23,13 @@ import torch
 from torch import Tensor
 
 from tfcsr import processes
+from tfcsr.buffer import disk
 from tfcsr.errors import OutputError
 from tfcsr.files import sync_folder, write_bytes, writing
 
 VERSION = 2
+# The same, with a buffer on disk.
+ON_DISK = 3
 # Version 0.1.0 knew a run by another key; the folder it lies in says which run it is.
 WITHOUT_KEY = 1
 
@@ -60,6 +67,8 @@ class Checkpoints:
         self.key = key
         self.device = device
         self.last: int | None = None
+        self._versions: dict[int, set[Path]] = {}  # that a checkpoint speaks of
+        self._written: WeakKeyDictionary[disk.Version, dict[str, Any]] = WeakKeyDictionary()
 
     def manifest(self, number: int) -> Path:
         return self.folder / f"{number}.json"
@@ -72,17 +81,34 @@ class Checkpoints:
             self.last = number
             return
         tensors: dict[str, Tensor] = {}
-        rest = take_apart(state, "", tensors)
+        versions: dict[str, disk.Version] = {}
+        rest = take_apart(state, "", tensors, versions)
         packed = pack(tensors)
+        buffers = {name: self._keep(version) for name, version in versions.items()}
+        self._versions[number] = {self.folder / entry["name"] for entry in buffers.values()}
         content = {
             "spec": self.key,
             "number": number,
             "events": events,
             "tensors": {"bytes": len(packed), "sha256": hashlib.sha256(packed).hexdigest()},
             "state": rest,
-        }
-        whole = {"version": VERSION, "sha256": _digest(content), "content": content}
+        } | ({"buffers": buffers} if buffers else {})
+        whole = {"version": ON_DISK if buffers else VERSION, "sha256": _digest(content), "content": content}
         self.write(number, packed, json.dumps(whole).encode())
+
+    def _keep(self, version: disk.Version) -> dict[str, Any]:
+        """Have a buffer's version lie here, and its examples beside this folder: what the manifest says of it."""
+        rows = version.file.bring_to(self.folder.parent / disk.FOLDER)
+        known = self._written.get(version)
+        if known is None or known["rows"] != rows or not (self.folder / known["name"]).exists():
+            packed = pack(dict(version.tensors), {"rows": rows})
+            sha256 = hashlib.sha256(packed).hexdigest()
+            known = {"name": f"{sha256[:16]}{disk.VERSION}", "bytes": len(packed), "sha256": sha256, "rows": rows}
+            with writing(self.folder):
+                self.folder.mkdir(exist_ok=True)
+            write_bytes(self.folder / known["name"], packed)
+            self._written[version] = known | version.about()
+        return self._written[version]
 
     def write(self, number: int, tensors: bytes, manifest: bytes) -> None:
         """Keep a checkpoint that is packed already: just now, or on the machine that has the run in hand."""
@@ -93,6 +119,7 @@ class Checkpoints:
         # Once for both names: a manifest without its tensors is passed over, and the last one is still there.
         sync_folder(self.folder)
         self._remove_all_but({number, self.last} if self.kept > 1 else {number})
+        disk.remove_unused(self.folder.parent)
         self.last = number
 
     def load(self) -> Checkpoint | None:
@@ -134,10 +161,10 @@ class Checkpoints:
 
     def _read(self, number: int) -> dict[str, Any]:
         whole = json.loads(self.manifest(number).read_bytes())
-        if whole["version"] not in (VERSION, WITHOUT_KEY):
+        if whole["version"] not in (VERSION, ON_DISK, WITHOUT_KEY):
             raise OutputError(
-                f"{self.manifest(number)} has format {whole['version']!r}, this version of tfcsr reads {VERSION}: go on"
-                f" with the version that wrote it, or remove {self.folder} to start this run over"
+                f"{self.manifest(number)} has format {whole['version']!r}, this version of tfcsr reads {VERSION} and"
+                f" {ON_DISK}: go on with the version that wrote it, or remove {self.folder} to start this run over"
             )
         content = whole["content"]
         if whole["sha256"] != _digest(content):
@@ -149,8 +176,22 @@ class Checkpoints:
             raise ValueError("the checksum of its tensors is wrong")
         if content["number"] != number or type(content["events"]) is not int or content["events"] < 0:
             raise ValueError("it has an impossible number")
-        state = put_together(content["state"], safetensors.torch.load(packed), self.device)
+        versions = {name: self._read_version(about) for name, about in content.get("buffers", {}).items()}
+        state = put_together(content["state"], safetensors.torch.load(packed), self.device, versions)
+        self._versions[number] = {self.folder / about["name"] for about in content.get("buffers", {}).values()}
         return {"state": state, "events": content["events"]}
+
+    def _read_version(self, about: dict[str, Any]) -> disk.Version:
+        for name in (about["name"], about["rows"]):
+            if Path(name).name != name:
+                raise ValueError("a file of it lies elsewhere")
+        packed = (self.folder / about["name"]).read_bytes()
+        if len(packed) != about["bytes"] or hashlib.sha256(packed).hexdigest() != about["sha256"]:
+            raise ValueError("the checksum of its buffer is wrong")
+        path = self.folder.parent / disk.FOLDER / about["rows"]
+        found = disk.Version.read(about, path, safetensors.torch.load(packed))
+        self._written[found] = about
+        return found
 
     def newest(self) -> int:
         """The number of the newest, sound or not; 0 where there is none."""
@@ -160,7 +201,8 @@ class Checkpoints:
         return [int(path.stem) for path in self.folder.glob("*.json") if path.stem.isdecimal()]
 
     def _remove_all_but(self, numbers: set[int | None]) -> None:
-        kept = {path for n in numbers if n is not None for path in (self.manifest(n), self.tensors(n))}
+        wanted = [n for n in numbers if n is not None]
+        kept = {path for n in wanted for path in (self.manifest(n), self.tensors(n), *self._versions.get(n, ()))}
         with writing(self.folder):
             for path in set(self.folder.iterdir()) - kept:
                 path.unlink(missing_ok=True)
@@ -184,8 +226,15 @@ def _digest(content: Any) -> str:
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
 
-def take_apart(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
-    """The value as JSON, in which an object stands for a tensor, a dict (whose keys may be numbers) or a tuple."""
+def take_apart(
+    value: Any, path: str, tensors: dict[str, Tensor], versions: dict[str, disk.Version] | None = None
+) -> Any:
+    """The value as JSON, in which an object stands for a tensor, a dict (whose keys may be numbers), a tuple, or a
+    version of a buffer on disk.
+    """
+    if isinstance(value, disk.Version) and versions is not None:
+        versions[path] = value
+        return {"version": path}
     if isinstance(value, Tensor):
         while path in tensors:
             path += "'"
@@ -200,9 +249,9 @@ def take_apart(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
         return entry | {"shape": list(value.shape), "stride": list(value.stride())}
     if isinstance(value, dict):
         start = f"{path}/" if path else ""
-        return {"dict": [[key, take_apart(entry, f"{start}{key}", tensors)] for key, entry in value.items()]}
+        return {"dict": [[key, take_apart(entry, f"{start}{key}", tensors, versions)] for key, entry in value.items()]}
     if isinstance(value, list | tuple):
-        entries = [take_apart(entry, f"{path}/{i}", tensors) for i, entry in enumerate(value)]
+        entries = [take_apart(entry, f"{path}/{i}", tensors, versions) for i, entry in enumerate(value)]
         return entries if isinstance(value, list) else {"tuple": entries}
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -212,9 +261,11 @@ def take_apart(value: Any, path: str, tensors: dict[str, Tensor]) -> Any:
     )
 
 
-def put_together(value: Any, tensors: dict[str, Tensor], device: str) -> Any:
+def put_together(
+    value: Any, tensors: dict[str, Tensor], device: str, versions: dict[str, disk.Version] | None = None
+) -> Any:
     if isinstance(value, list):
-        return [put_together(entry, tensors, device) for entry in value]
+        return [put_together(entry, tensors, device, versions) for entry in value]
     if not isinstance(value, dict):
         return value
     if "tensor" in value:
@@ -227,8 +278,10 @@ def put_together(value: Any, tensors: dict[str, Tensor], device: str) -> Any:
                 raise ValueError(f"{value['tensor']} does not lie in memory as it was")
         return tensor.to(device) if "on_device" in value else tensor
     if "tuple" in value:
-        return tuple(put_together(entry, tensors, device) for entry in value["tuple"])
-    return {key: put_together(entry, tensors, device) for key, entry in value["dict"]}
+        return tuple(put_together(entry, tensors, device, versions) for entry in value["tuple"])
+    if "version" in value:
+        return (versions or {})[value["version"]]
+    return {key: put_together(entry, tensors, device, versions) for key, entry in value["dict"]}
 
 
 def _is_dense(tensor: Tensor) -> bool:

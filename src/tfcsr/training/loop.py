@@ -4,6 +4,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
@@ -58,13 +59,17 @@ class Loop:
         *,
         dtype: torch.dtype = torch.uint8,
         head: str | None = None,
+        folder: Path | None = None,
     ) -> None:
+        """`folder` is where a buffer on disk is to lie; without one it is gone with the process."""
         self.spec = spec
         self.events = events
         self.shape = shape
         device = torch.device(spec.device)
         if spec.augment != "none":
             require_croppable(shape, spec.augment)
+        if _on_disk(spec) and processes.here().several:
+            raise SpecError("buffer_on disk is for one process: use ram, or start it without torchrun")
         self.model = model.to(device)
         if spec.sync_batch_norm and processes.here().several:
             synchronise(self.model)
@@ -73,8 +78,8 @@ class Loop:
             spec=spec,
             model=self.model,
             views=views,
-            buffer=_buffer(spec, shape, dtype, classes, device),
-            exam=Exam(exam_capacity(spec), shape, device, share=spec.get("exam_share", 0.0), dtype=dtype),
+            buffer=_buffer(spec, shape, dtype, classes, device, folder),
+            exam=_exam(spec, shape, dtype, device, folder),
             generators=Generators(spec.seed, device),
             emit=self.events.emit,
             classes=classes,
@@ -124,10 +129,11 @@ class Loop:
         # What a user's transform draws or counts in Python, a recording would do once and never again. Nor can it hold
         # what processes say to each other.
         plain = self.learner.views.transform is not None or processes.here().several
+        plain = plain or self.learner.buffer.disk is not None  # which is read in between
         if self.spec.device == "cpu" or plain:
             self.steps = PlainSteps(step)
         else:
-            dtype = self.learner.buffer.x.dtype
+            dtype = self.learner.buffer.dtype
             compiled = steps >= COMPILE_FROM_STEPS
             self.steps = CapturedSteps(step, examples, self.shape, CudaCapture(), compiled, dtype=dtype)
 
@@ -346,7 +352,7 @@ def _sample(memories: list[Buffer]) -> bytes:
     found = []
     for memory in memories:
         some = torch.arange(0, len(memory), max(1, len(memory) // MOST_COMPARED), device=memory.y.device)
-        found += [_bytes(memory.y), _bytes(memory.x[some])]
+        found += [_bytes(memory.y), _bytes(memory.examples(some))]
     return b"".join(found)
 
 
@@ -369,11 +375,28 @@ def channels_last(model: nn.Module) -> nn.Module:
     return model.to(memory_format=torch.channels_last)  # type: ignore[call-overload, no-any-return]
 
 
-def _buffer(spec: RunSpec, shape: tuple[int, ...], dtype: torch.dtype, classes: int, device: torch.device) -> Buffer:
+def _on_disk(spec: RunSpec) -> bool:
+    return bool(spec.get("buffer_on") == "disk")
+
+
+def _exam(spec: RunSpec, shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, folder: Path | None) -> Exam:
+    capacity, share = exam_capacity(spec), spec.get("exam_share", 0.0)
+    return Exam(capacity, shape, device, share=share, dtype=dtype, on_disk=_on_disk(spec), folder=folder)
+
+
+def _buffer(
+    spec: RunSpec,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    classes: int,
+    device: torch.device,
+    folder: Path | None,
+) -> Buffer:
     """Of a method that has the options of one; else one that holds nothing and takes nothing."""
     if spec.get("buffer_capacity") is None:
         return Buffer(0, shape, device=device, dtype=dtype)
     policy = POLICIES.get(spec.policy)(**spec.options_of(POLICIES, spec.policy))
     beside = METHODS.get(spec.method).fields(classes)
     capacity = spec.buffer_capacity - exam_capacity(spec)
-    return Buffer(capacity, shape, policy, device, dtype=dtype, beside=beside)
+    more: dict[str, Any] = {"dtype": dtype, "beside": beside, "on_disk": _on_disk(spec), "folder": folder}
+    return Buffer(capacity, shape, policy, device, **more)

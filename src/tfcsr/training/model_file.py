@@ -14,6 +14,7 @@ import safetensors
 import torch
 from torch import Tensor
 
+from tfcsr.buffer import disk
 from tfcsr.errors import OutputError
 from tfcsr.files import sync_folder, write_bytes
 from tfcsr.training.checkpoint import NONSENSE, pack, put_together, take_apart
@@ -50,7 +51,13 @@ def write_model(path: Path, loop: Loop, spec: dict[str, Any], labels: Sequence[H
             "tasks": len(loop.epochs_per_task),
         }
     tensors: dict[str, Tensor] = {}
-    rest = take_apart(more, BESIDE.rstrip("/"), tensors)
+    versions: dict[str, disk.Version] = {}
+    rest = take_apart(more, BESIDE.rstrip("/"), tensors, versions)
+    # A buffer on disk stays where it is, beside this file.
+    buffers = {}
+    for name, version in versions.items():
+        buffers[name] = version.about() | {"rows": version.file.bring_to(path.parent / disk.FOLDER)}
+        tensors |= {f"{name}/{field}": tensor for field, tensor in version.tensors.items()}
     for name, tensor in loop.model.state_dict().items():
         tensors[name] = tensor.detach().cpu()
     about = {
@@ -58,10 +65,10 @@ def write_model(path: Path, loop: Loop, spec: dict[str, Any], labels: Sequence[H
         "spec": spec,
         "labels": [encoded(label) for label in labels],
         "shape": list(loop.shape),
-        "dtype": str(loop.learner.buffer.x.dtype).removeprefix("torch."),
+        "dtype": str(loop.learner.buffer.dtype).removeprefix("torch."),
         "head": loop.learner.head,
         "beside": rest,
-    }
+    } | ({"buffers": buffers} if buffers else {})
     write_bytes(path, pack(tensors, {ABOUT: json.dumps(about)}))
     sync_folder(path.parent)
 
@@ -74,7 +81,8 @@ def read_model(path: Path) -> ModelFile:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
         if about["format"] != FORMAT:
             raise OutputError(f"{path} has format {about['format']!r}, this version of tfcsr reads {FORMAT}")
-        beside = put_together(about["beside"], tensors, "cpu")
+        versions = {name: _version(path, name, there, tensors) for name, there in about.get("buffers", {}).items()}
+        beside = put_together(about["beside"], tensors, "cpu", versions)
         dtype = getattr(torch, str(about["dtype"]), None)
         if not isinstance(dtype, torch.dtype) or not isinstance(about["spec"], dict) or not isinstance(beside, dict):
             raise ValueError("it lacks something")
@@ -96,6 +104,15 @@ def read_model(path: Path) -> ModelFile:
     except NONSENSE as error:
         problem = str(error).partition("\n")[0]
         raise OutputError(f"{path} is not a network of tfcsr ({problem})") from None
+
+
+def _version(path: Path, name: str, about: Any, tensors: dict[str, Tensor]) -> disk.Version:
+    """A buffer that lies on disk: it is another's, whose file stays as it is."""
+    if Path(about["rows"]).name != about["rows"]:
+        raise ValueError("a file of it lies elsewhere")
+    start = f"{name}/"
+    own = {key.removeprefix(start): tensor for key, tensor in tensors.items() if key.startswith(start)}
+    return disk.Version.read(about, path.parent / disk.FOLDER / about["rows"], own, own=False)
 
 
 def encoded(label: Hashable) -> Any:

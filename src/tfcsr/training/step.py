@@ -49,7 +49,7 @@ class Step:
         """
         self.compiled = _has_compiler()
         if self.compiled:
-            for tensor in (data.x, data.y, self.learner.buffer.x, self.learner.buffer.y):
+            for tensor in (data.x, data.y, *(self.learner.buffer.fields[name] for name in ("x", "y"))):
                 torch._dynamo.maybe_mark_dynamic(tensor, 0)
 
     def __call__(self, data: Examples, positions: Batches, *, often: bool = True) -> Tensor:
@@ -61,8 +61,13 @@ class Step:
         composed = through(compose)
         self.learner.forward, self.learner.forward_in_two = shared(through(_call)), shared(through(in_two))
         row = [None if t is None else t[0] for t in positions.positions()]
+        old = buffer.fields.get("x"), buffer.y
+        if buffer.disk is not None:  # what is replayed is read first, and is all the batch needs of the buffer
+            replayed = positions.replay[0]
+            old = buffer.examples(replayed), buffer.y[replayed]
+            row[1] = torch.arange(len(replayed), device=replayed.device)
         with self._drawing():
-            x, y = composed(data.x, data.y, buffer.x, buffer.y, views.mean, views.std, *row, views.transform)
+            x, y = composed(data.x, data.y, *old, views.mean, views.std, *row, views.transform)
         new, replay = positions.shape
         stored = buffer.stored(positions.replay[0]) if replay else {}
         if positions.rates is not None:

@@ -2,6 +2,7 @@
 
 import copy
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,10 @@ class Field:
     empty: float = 0
     later: float = 0
 
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
     def tensor(self, capacity: int, device: "torch.device | str") -> "Tensor":
         return torch.full((capacity, *self.shape), self.empty, dtype=self.dtype, device=device)
 
@@ -35,7 +40,7 @@ class Candidates:
 
     source: "Tensor"  # where those that arrive are found
     y: "Tensor"  # of all, on the CPU
-    stored: Mapping[str, "Tensor"]  # every field of those in the buffer
+    stored: Mapping[str, "Tensor"]  # every field of those in the buffer; `x` only where it is not on disk
     capacity: int
     seen: int  # how many had arrived before
     features: "Callable[[Tensor], Tensor]"  # what the network makes of examples, for whoever asks
@@ -43,6 +48,7 @@ class Candidates:
     # example's error (what the network answers, less the label) and its features.
     gradients: "Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]"
     rows: "Tensor | None" = None  # which of the source arrive; None: all of it
+    read: "Callable[[Tensor], Tensor] | None" = None  # some of those in the buffer, by slot, where they lie on disk
 
     @property
     def arriving(self) -> int:
@@ -56,6 +62,13 @@ class Candidates:
     def x(self) -> "Tensor":
         """Those that arrive, all at once. They may be more than memory holds: `arrived` fetches some."""
         return self.source if self.rows is None else self.source[self.rows.to(self.source.device)]
+
+    def old(self, slots: "Tensor") -> "Tensor":
+        """Some of those in the buffer, by slot. They may be more than memory holds, as a whole."""
+        if self.read is not None:
+            return self.read(slots)
+        held = self.stored["x"]
+        return held[slots.to(held.device)]
 
     def arrived(self, numbers: "Tensor") -> "Tensor":
         """Some of those that arrive, by number."""

@@ -28,35 +28,34 @@ class ClassBalancedReservoir(Policy):
         self.full: list[int] = []  # classes that are or were the largest of a full buffer
 
     def keep(self, candidates: Candidates, generator: "Generator") -> "Tensor":
-        held, labels = candidates.held, candidates.y.tolist()
-        slots = list(range(held))
-        of_class: dict[int, list[int]] = {}
-        for slot in slots:
-            of_class.setdefault(labels[slot], []).append(slot)
+        from tfcsr.buffer.slots import SlotsOfClasses
+
+        held, labels = candidates.held, candidates.y
+        slots = torch.arange(min(candidates.capacity, len(labels))).numpy()
+        classes = SlotsOfClasses(labels[:held].numpy(), self.full)
         # Two numbers per example, used or not, so that feeding in pieces changes nothing.
         drawn = torch.rand((len(labels) - held, 2), dtype=torch.float64, generator=generator).tolist()
-        for number, (first, second) in enumerate(drawn, start=held):
-            label = labels[number]
+        place = held
+        for number, (label, (first, second)) in enumerate(zip(labels[held:].tolist(), drawn, strict=True), start=held):
             self.seen[label] = self.seen.get(label, 0) + 1
-            own = of_class.setdefault(label, [])
+            own = classes.of(label)
             enough = 0 < self.most_per_class <= len(own)
-            if len(slots) < candidates.capacity and not enough:
-                own.append(len(slots))
-                slots.append(number)
+            full = place == candidates.capacity
+            if not full and not enough:
+                classes.add(label, place)
+                slots[place] = number
+                place += 1
                 continue
-            largest = max(map(len, of_class.values()))
-            if len(slots) == candidates.capacity:
-                self.full += [c for c, kept in of_class.items() if len(kept) == largest and c not in self.full]
-            if label not in self.full and not enough:
+            largest = classes.largest() if full else 0
+            if label not in classes.full and not enough:
                 # The lowest label among equals, and its examples by slot: neither depends on how the stream was cut.
-                victims = sorted(of_class[min(c for c, kept in of_class.items() if len(kept) == largest)])
-                slot = victims[int(first * largest)]
-                of_class[labels[slots[slot]]].remove(slot)
-                own.append(slot)
+                slot = classes.take(min(classes.of_size[largest]), int(first * largest))
+                classes.add(label, slot)
                 slots[slot] = number
             elif first * self.seen[label] < len(own):
-                slots[sorted(own)[int(second * len(own))]] = number
-        return torch.tensor(slots, dtype=torch.int64)
+                slots[own[int(second * len(own))]] = number
+        self.full = list(classes.full)
+        return torch.from_numpy(slots[:place])
 
     def forget(self, label: int) -> None:
         self.seen.pop(label, None)

@@ -1,5 +1,6 @@
 """What the policies that choose within each class have in common: equal shares, and an order that is kept."""
 
+import itertools
 from abc import abstractmethod
 from typing import ClassVar
 
@@ -28,15 +29,13 @@ class Ranked(Policy):
         classes, arriving = labels.unique().tolist(), set(labels[held:].tolist())
         share, left = divmod(candidates.capacity, max(1, len(classes)))
         kept = [torch.zeros(0, dtype=torch.int64)]
-        for place, label in enumerate(classes):
+        olds, news = _by_class(labels[:held], classes), _by_class(labels[held:], classes)
+        for place, (label, old, new) in enumerate(zip(classes, olds, news, strict=True)):
             count = share + (place < left)
-            old = (labels[:held] == label).nonzero().squeeze(1)
             chosen = old[rank[old].argsort()]
             if label in arriving:
-                new = (labels[held:] == label).nonzero().squeeze(1)
-                held_x = candidates.stored["x"]
-                arrived = candidates.arrived(new).to(held_x.device)  # which may lie elsewhere
-                pool = torch.cat([held_x[old.to(held_x.device)], arrived])
+                before = candidates.old(old)
+                pool = torch.cat([before, candidates.arrived(new).to(before.device)])  # which may lie elsewhere
                 chosen = torch.cat([old, held + new])[self.ordered(candidates, pool, label, count)]
             kept.append(chosen[:count])
         self._ranks = torch.cat([torch.arange(len(part), dtype=torch.int32) for part in kept])
@@ -47,3 +46,10 @@ class Ranked(Policy):
 
     def state_dict(self) -> dict[str, object]:
         return {}  # the ranks are in the buffer
+
+
+def _by_class(labels: Tensor, classes: list[int]) -> tuple[Tensor, ...]:
+    """Where the examples of each class are, in their order: sorted once, not looked for class by class."""
+    order = labels.argsort(stable=True)
+    bounds = torch.searchsorted(labels[order], torch.tensor([*classes, max(classes, default=0) + 1])).tolist()
+    return tuple(order[start:stop] for start, stop in itertools.pairwise(bounds))
