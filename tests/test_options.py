@@ -334,7 +334,9 @@ def names_of_methods():
 
 
 def is_allowed(where, node, around):
-    """The default, and the program's own name: what is run, where its cache is, what a file was written by."""
+    """The two defaults, and the program's own name: what is run, where its cache is, what a file was written by."""
+    if where == "spec.py" and ast.unparse(around) == "default='tfcsr-distill'":
+        return True
     if node.value != "tfcsr":
         return False
     if isinstance(around, ast.Dict):

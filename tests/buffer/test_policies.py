@@ -598,7 +598,7 @@ class OneByOne(ClassBalancedReservoir):
 )
 def test_class_balanced_is_quick_and_the_same(capacity, block, stream):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tfcsr.buffer.policies.class_balanced.BLOCK", block)
+        patch.setattr("tfcsr.buffer.slots.BLOCK", block)
         buffers = [Buffer(capacity, (2, 1, 1), policy()) for policy in (OneByOne, ClassBalancedReservoir)]
         for number, (labels, forget) in enumerate(stream):
             for buffer in buffers:

@@ -52,21 +52,20 @@ class NearestMeanOfExemplars(ExperienceReplay):
         return (each * torch.where(self.past > 0, self.known, reached)).sum(dim=1).mean()
 
     def predict(self, x: "Tensor") -> "Tensor":
-        buffer, normalize = self.learner.buffer, torch.nn.functional.normalize
-        if len(buffer) == 0:
+        if len(self.learner.buffer) == 0:
             return super().predict(x)
         means, empty = self._means()
-        distance = torch.cdist(normalize(self.learner.features(x), dim=1), means)
+        distance = torch.cdist(torch.nn.functional.normalize(self.learner.features(x), dim=1), means)
         return (-distance).masked_fill(empty, -torch.inf)
 
     def _means(self) -> "tuple[Tensor, Tensor]":
         """The mean feature of each class's exemplars, of length 1, and which classes have none."""
         buffer, normalize = self.learner.buffer, torch.nn.functional.normalize
-        total, count = torch.zeros(()), torch.zeros(())
-        for number, some in enumerate(buffer.in_blocks()):
+        total = count = torch.zeros(())
+        for some in buffer.in_blocks():
             of = self._one_hot(buffer.y[some])
-            part = of.T @ normalize(self.learner.features(buffer.examples(some)), dim=1)
-            total, count = (total + part, count + of.sum(dim=0)) if number else (part, of.sum(dim=0))
+            total = total + of.T @ normalize(self.learner.features(buffer.examples(some)), dim=1)
+            count = count + of.sum(dim=0)
         return normalize(total, dim=1), count == 0
 
     def exported(self) -> "nn.Module":
