@@ -40,13 +40,12 @@ class NearestMeanOfExemplars(ExperienceReplay):
             self.old = self.learner.frozen_copy(self.old)
 
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
-        F = torch.nn.functional
         target = self._one_hot(batch.y)
         if self.old is not None:
             with torch.no_grad():
                 said = self.learner.forward(self.old, batch.x).float().sigmoid()
             target = torch.where(self.past > 0, said, target)
-        each = F.binary_cross_entropy_with_logits(logits.float(), target, reduction="none")
+        each = torch.nn.functional.binary_cross_entropy_with_logits(logits.float(), target, reduction="none")
         # Where tasks are told, an example of an old one says nothing of the new classes.
         reached = self.within(self.known.expand_as(each), batch.y).clamp(min=0)
         return (each * torch.where(self.past > 0, self.known, reached)).sum(dim=1).mean()
