@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, settings
 from torch import nn
 
 from tfcsr.data.tasks import Task
+from tfcsr.experiments.machine import cores
 from tfcsr.methods.base import Method
 from tfcsr.models import MODELS
 from tfcsr.testing import make_spec as make_spec
@@ -60,6 +61,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 # The same examples every time, and no clock: a loaded machine is no reason to fail.
 settings.register_profile("tfcsr", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("tfcsr")
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: many tests wait for a process, a signal or a browser."""
+    return cores() + 1
 
 
 def pytest_sessionstart() -> None:

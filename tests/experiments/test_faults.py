@@ -188,7 +188,7 @@ def test_a_lock_on_a_file_that_is_gone_is_none(tmp_path, monkeypatch):
 def test_workers_end_with_their_parent(tmp_path, start):
     grid = SMALL | {"epochs": 40}
     process = start("compare", "--methods", "er", "--seeds", "2", "--workers", "2", *flags(**grid, out=tmp_path))
-    wait_for(lambda: len(list(tmp_path.glob("*/checkpoint/*.json"))) >= 2)
+    wait_for(lambda: len({path.parent for path in tmp_path.glob("*/checkpoint/*.json")}) == 2)
     process.kill()
     process.communicate()
 
