@@ -1,7 +1,8 @@
 """The runs behind our own claims, as data: what is trained, and in which section it is shown.
 
 The budget is the paper's: Split CIFAR-100 in 10 tasks, ResNet-18 from scratch, class order 42, 20 epochs of 79 steps of
-64 images a task, a memory of 1,000. All methods have one recipe, chosen on held-out training data (section `choices`).
+64 images a task, a memory of 1,000. All methods have one recipe, chosen for ours on held-out training data; section
+`choices` asks whether the others would rather have another.
 """
 
 import random

@@ -308,7 +308,7 @@ def opening_lines(study: Beyond) -> list[str]:
         f" {spec.class_order}, {spec.epochs} epochs{each} of {spec.batch_size} images a task, a memory of"
         f" {spec.buffer_capacity:,}. Where a section has another, it says so.",
         "",
-        f"All methods have one recipe, chosen on held-out training data: {recipe}. The memory is"
+        f"All methods have one recipe, chosen for `{OURS}` on held-out training data: {recipe}. The memory is"
         f" {RECIPE['policy']}; that of iCaRL and of {OURS} is herded.",
     ]
 

@@ -34,9 +34,10 @@ RULE = (
 )
 APART = (
     "**What still differs.** The other code keeps 100 images of each digit; ours does so too where digits have labels"
-    " of their own, and in scenario domain shares a memory of 1,000 among what has come. Its joint training has all"
-    " tasks at once for 10,000 steps; ours has 2,000 steps on all tasks so far, five times. Its last batch of a pass is"
-    " dropped; ours is smaller. In scenario class its loss ranges over the classes seen so far; ours over all ten."
+    " of their own, and in scenario domain shares a memory of 1,000 among what has come (100 of each of the two labels"
+    " there gave 86.27 % with seed 0). Its joint training has all tasks at once for 10,000 steps; ours has 2,000 steps"
+    " on all tasks so far, five times. Its last batch of a pass is dropped; ours is smaller. In scenario class its loss"
+    " ranges over the classes seen so far; ours over all ten."
 )
 HEADER = ("method", "outside", "our mean ± 95 %", "95 % prediction interval", "inside", "against none, paired")
 
