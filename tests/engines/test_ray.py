@@ -274,6 +274,8 @@ def test_devices_are_the_clusters(cluster):
             engine.fitted(make_spec(device="cuda"))
         with pytest.raises(DeviceError, match="threads 4: no node of the Ray cluster has more than 1 CPUs"):
             engine.fitted(make_spec(threads=4))
+        with pytest.raises(SpecError, match="buffer_on disk: a run's buffer does not travel with Ray; use ram"):
+            engine.fitted(make_spec(method="er", buffer_on="disk"))
         cluster.gpus = [0, 2]
         fitted = engine.fitted(make_spec(device="auto", precision="auto"))
         assert (fitted.device, fitted.precision) == ("cuda", "bf16")

@@ -1,6 +1,5 @@
 """Folders of images: a directory per class, or `train/` and `test/` above such directories. Listed and decoded."""
 
-import gc
 import os
 import stat
 import warnings
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from tfcsr.errors import DataError
+from tfcsr.garbage import uncollected
 
 if TYPE_CHECKING:  # a spec asks for the classes and for nothing heavy
     from PIL import Image
@@ -100,18 +100,6 @@ def list_images(folder: Path) -> Listing:
             found[part] += files
             ignored += others
     return Listing(folder, class_names, found["train"], found["test"], ignored)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Without the garbage collector, which would look again and again at what a long listing is made of."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def images_in(folder: Path) -> list[Path]:

@@ -27,6 +27,7 @@ from tfcsr.data.folders import File, UnreadableError
 from tfcsr.data.mapped import Mapped
 from tfcsr.errors import BusyError, DataError, OutputError
 from tfcsr.files import locked, sync_folder, write_json
+from tfcsr.garbage import uncollected
 
 FORMAT = 1
 PLACE = ".tfcsr"
@@ -168,7 +169,7 @@ class _Work:
     """One folder under certain settings: what there is to pack, and what may be there of it."""
 
     def __init__(self, folder: Path, size: tuple[int, int] | None, channels: int | None, share: float) -> None:
-        with folders.uncollected():
+        with uncollected():
             self._list(folder, size, channels, share)
 
     def _list(self, folder: Path, size: tuple[int, int] | None, channels: int | None, share: float) -> None:

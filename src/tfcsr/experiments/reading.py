@@ -4,7 +4,6 @@ Nothing here writes, waits for a lock or stops at a bad file: a run that cannot 
 """
 
 import functools
-import gc
 import hashlib
 import json
 import math
@@ -12,8 +11,6 @@ import os
 import sys
 from array import array
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
 from pathlib import Path
@@ -25,6 +22,7 @@ from tfcsr.experiments.history import HISTORY
 from tfcsr.experiments.plan import Plan, files_of_plans, plans_of
 from tfcsr.experiments.result import Result
 from tfcsr.files import at_work, read_json
+from tfcsr.garbage import uncollected
 from tfcsr.spec import ORIGIN
 
 State = Literal["complete", "running", "stopped", "failed", "damaged"]
@@ -212,18 +210,6 @@ class Shared:
             less[name] = [row if row is None else array(kind, row) for row in getattr(result, name)]
         less["spec"] = {sys.intern(k): sys.intern(v) if type(v) is str else v for k, v in result.spec.items()}
         return replace(result, **less)
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Without looking for garbage: among a million objects that stay, that takes longer than reading them."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 class Run:

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from tfcsr.errors import OutputError
 from tfcsr.experiments.history import HISTORY, history
-from tfcsr.experiments.reading import Results, uncollected
+from tfcsr.experiments.reading import Results
 from tfcsr.files import sync_folder, write_bytes, writing
+from tfcsr.garbage import uncollected
 from tfcsr.reporting import learner_page
 from tfcsr.reporting.view import document
 
