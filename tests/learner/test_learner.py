@@ -555,5 +555,5 @@ def test_what_is_noted_is_not_copied_with_every_instalment(monkeypatch):
     assert len(learner._loop.learner.probes) == len(kept["loop"]["probes"])
 
 
-def test_without_a_name_it_has_the_method_that_forgets_least():
+def test_without_a_name_it_has_our_own_method():
     assert Learner().spec.method == LearnerSpec.fields()["method"].default == LearnerSpec().method == "tfcsr-distill"
