@@ -1,10 +1,20 @@
-"""Split CIFAR-100 on a GPU: one run, several at once, and a plain eager loop beside them. `python -m benchmarks.gpu`
+"""Split CIFAR-100 on a GPU: one run, several at once, a plain eager loop beside them, and the first step of a process.
 
-The images are random, in CIFAR-100's shape: speed does not depend on what is in them, and no data is needed.
+    python -m benchmarks.gpu
+    python -m benchmarks.gpu --only first
+
+The images are random, in CIFAR-100's shape: speed does not depend on what is in them, and no data is needed. The first
+step counts from the start of a new process; without and with what torch's compiler has kept of an earlier one.
 """
 
 import functools
 import itertools
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from argparse import Namespace
 
 import numpy as np
 import torch
@@ -20,8 +30,10 @@ from tfcsr.spec import RunSpec
 from tfcsr.training import loop
 from tfcsr.training.batches import compose, plan_epoch
 
-# How often packed runs of two methods are measured in turns.
+# How often packed runs of two methods are measured in turns, and a process's first step.
 PACKED = 3
+METHODS = ("er", "tfcsr-distill")
+RECIPE = {"new_data": "half", "augment": "strong", "deterministic": True}
 
 
 def random_cifar(data_dir: str | None) -> Dataset:
@@ -48,7 +60,7 @@ def spec(**fields: object) -> RunSpec:
 class OurSteps:
     """The steps of one run, as the loop takes them."""
 
-    def __init__(self, **fields: object) -> None:
+    def __init__(self, steps: int = 100, **fields: object) -> None:
         self.spec = spec(**{"method": "er", **fields})
         self.stream = torch.cuda.Stream()
         with settings(self.spec), torch.cuda.stream(self.stream):
@@ -57,7 +69,7 @@ class OurSteps:
             self.training.method.begin_task(task)
             self.training.steps.begin_task(task.train)
             plan = plan_epoch(self.training.learner, len(task.train), self.training.method.mix(task, 1))
-            self.batches = plan[0].each(lambda t: t[:100])
+            self.batches = plan[0].each(lambda t: t[:steps])
             self.losses = torch.empty(len(self.batches), device="cuda")
             self.take()
 
@@ -141,7 +153,7 @@ def one_run(**fields: object) -> tuple[float, int]:
 
 def several(count: int, **fields: object) -> float:
     """Milliseconds per step of a run when so many go on at once, everything included."""
-    specs = [spec(method="tfcsr", protocol="paper", seed=seed, **fields) for seed in range(count)]
+    specs = [spec(**{"method": "tfcsr", "protocol": "paper", "seed": seed, **fields}) for seed in range(count)]
     trainings = [Training(one, random_cifar(None)) for one in specs]
     lanes = [(torch.cuda.Stream(), training.advance(), training) for training in trainings]
     torch.cuda.synchronize()
@@ -162,10 +174,7 @@ def several(count: int, **fields: object) -> float:
         return 1000 * spent / (sum(training.optimizer_steps for training in trainings) - started)
 
 
-def main() -> None:
-    options = arguments(__doc__, repetitions=7, epochs=20)
-    if not torch.cuda.is_available():
-        refuse("torch finds no GPU on this machine")
+def steps_alone(options: Namespace) -> list[Row]:
     rows: list[Row] = []
     ours, strict = OurSteps(), OurSteps(deterministic=True)
     fp32 = OurSteps(precision="fp32")
@@ -188,27 +197,67 @@ def main() -> None:
             "median": f"{flops / 1e12:.3f} / {rate / 1e12:.0f} / {reached / rate:.2f}",
         }
     )
-    show("one step", rows, options.json)
     spent, steps = one_run(epochs=options.epochs)
     inside = steps * summary(found["tfcsr"])["median"] / 1000
     rows.append({"what": f"one run, ms a step, all included ({steps} steps)", "median": 1000 * spent / steps})
     rows.append({"what": "share of the run outside the step", "median": 1 - inside / spent})
-    show("one run", rows, options.json)
+    return rows
+
+
+def packed_steps(options: Namespace) -> list[Row]:
+    """Several runs at once, everything included; then ours beside er, from the second task on, where it distils."""
+    rows: list[Row] = []
     for count in (1, 4, 8):
-        value = several(count, epochs=options.epochs)
-        share = flops / value * 1000 / rate
         rows.append(
-            {"what": f"{count} at once: ms per run-step, all included", "median": value, "of the matrix rate": share}
+            {"what": f"{count} at once: ms per run-step, all included", "median": several(count, epochs=options.epochs)}
         )
-        show("Split CIFAR-100, ResNet-18, batches of 64", rows, options.json)
-    # With distillation, from the second task on: one more forward pass of another network.
-    recipe = {"epochs": options.epochs, "new_data": "half", "augment": "strong"}
-    packed = interleaved(
-        {name: functools.partial(several, 4, method=name, **recipe) for name in ("er", "tfcsr-distill")}, PACKED
-    )
+    recipe = {"epochs": options.epochs, **RECIPE}
+    packed = interleaved({name: functools.partial(several, 4, method=name, **recipe) for name in METHODS}, PACKED)
     rows += [{"what": f"{name}, 4 at once: ms per run-step", **summary(values)} for name, values in packed.items()]
-    rows.append({"what": "tfcsr-distill / er, 4 at once", **ratio(packed["tfcsr-distill"], packed["er"])})
-    show("Split CIFAR-100, ResNet-18, batches of 64", rows, options.json)
+    er, ours = (packed[name] for name in METHODS)
+    rows.append({"what": f"{METHODS[1]} / {METHODS[0]}, 4 at once", **ratio(ours, er)})
+    return rows
+
+
+def first_step(method: str, cache: str) -> float:
+    """Seconds from the start of a process to the end of its first step. The compiler keeps its programs in `cache`."""
+    command = [sys.executable, "-m", "benchmarks.gpu", "first-step", method]
+    started = time.perf_counter()
+    with subprocess.Popen(
+        command, env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": cache}, stdout=subprocess.PIPE, text=True
+    ) as child:
+        assert child.stdout is not None
+        if child.stdout.readline() != "done\n":
+            refuse(f"the process that was to take a first step of {method} ended with {child.wait()}")
+        return time.perf_counter() - started
+
+
+def first_steps(options: Namespace) -> list[Row]:
+    rows: list[Row] = []
+    for method in METHODS:
+        with tempfile.TemporaryDirectory() as place:
+            rows.append({"what": f"{method}: first step, s, nothing kept", **summary([first_step(method, place)])})
+            kept = [first_step(method, place) for _ in range(PACKED)]
+            rows.append({"what": f"{method}: first step, s, programs kept", **summary(kept)})
+    return rows
+
+
+PARTS = {"steps": steps_alone, "packed": packed_steps, "first": first_steps}
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["first-step"]:
+        OurSteps(method=sys.argv[2], steps=2, **RECIPE)  # a shape that comes once is not compiled
+        print("done", flush=True)
+        return
+    options = arguments(__doc__, repetitions=7, epochs=20, parts=tuple(PARTS))
+    if not torch.cuda.is_available():
+        refuse("torch finds no GPU on this machine")
+    rows: list[Row] = []
+    for part, measure in PARTS.items():
+        if options.only in (None, part):
+            rows += measure(options)
+            show("Split CIFAR-100, ResNet-18, batches of 64", rows, options.json)
 
 
 if __name__ == "__main__":

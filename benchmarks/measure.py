@@ -6,7 +6,7 @@ import platform
 import statistics
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NoReturn
@@ -45,12 +45,16 @@ def ratio(slower: list[float], faster: list[float]) -> Row:
     return summary([a / b for a, b in zip(slower, faster, strict=True)])
 
 
-def arguments(description: str | None, least: Mapping[str, int] | None = None, **defaults: int) -> argparse.Namespace:
+def arguments(
+    description: str | None, least: Mapping[str, int] | None = None, parts: Sequence[str] = (), **defaults: int
+) -> argparse.Namespace:
     """What the command line says; what could not be measured or kept is refused before anything is measured."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", type=Path, help="write the figures here too")
     for name, value in defaults.items():
         parser.add_argument(f"--{name}", type=int, default=value)
+    if parts:
+        parser.add_argument("--only", choices=parts, help="measure this alone")
     options = parser.parse_args()
     for name in defaults:
         value, bound = getattr(options, name), (least or {}).get(name, 1)

@@ -1,11 +1,10 @@
-"""How runs share one GPU: in one process, in several, and in several under MPS; and how long a first step takes.
+"""How runs share one GPU: in one process, in several, and in several under MPS.
 
     python -m benchmarks.packing
-    python -m benchmarks.packing --runs 6 --seconds 20
+    python -m benchmarks.packing --runs 6 --seconds 20 --repetitions 3
 
-A share is measured over a span of time in which all processes train, each in its second task or a later one, everything
-included. MPS (nvidia-cuda-mps-control) is started for its turn, where it is installed, and stopped after it. The first
-step is that of a new process, from its start on; without and with what torch's compiler kept of an earlier one.
+Measured over a span of time in which all processes train, each in its second task or a later one, everything included.
+MPS (nvidia-cuda-mps-control) is started for its turn, where it is installed, and stopped after it.
 """
 
 import functools
@@ -16,37 +15,30 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.gpu import METHODS, RECIPE, random_cifar, spec
 from benchmarks.measure import Row, arguments, interleaved, ratio, refuse, show, summary
+from benchmarks.training import Training
+from tfcsr.experiments.machine import settings
 
-PROCESSES = (1, 3)
-METHODS = ("er", "tfcsr-distill")
-RECIPE = {"new_data": "half", "augment": "strong", "deterministic": True}
+# Processes, and whether under MPS; with the runs' epochs, few, so that their second task comes soon.
+WAYS = ((1, False), (3, False), (3, True))
+EPOCHS = 4
 
 
 def main() -> None:
-    if len(sys.argv) > 1 and sys.argv[1] in CHILDREN:
-        CHILDREN[sys.argv[1]](**json.loads(sys.argv[2]))
+    if sys.argv[1:2] == ["share"]:
+        share(**json.loads(sys.argv[2]))
         return
-    options = arguments(__doc__, runs=6, seconds=15, repetitions=1)
+    options = arguments(__doc__, {"runs": 3}, runs=6, seconds=10, repetitions=1)
     if not torch.cuda.is_available():
         refuse("torch finds no GPU on this machine")
     rows: list[Row] = []
     title = "Split CIFAR-100, ResNet-18, batches of 64"
-    with tempfile.TemporaryDirectory() as place:
-        for method in METHODS:
-            for cache in ("none", "kept"):
-                taken = _first_step(method, Path(place) / method)
-                rows.append({"what": f"{method}: first step, s, cache {cache}", **summary([taken])})
-                show(title, rows, options.json)
-    ways = [(processes, mps) for mps in (False, True) for processes in PROCESSES if processes <= options.runs]
-    if shutil.which("nvidia-cuda-mps-control") is None:
-        ways = [way for way in ways if not way[1]]
+    ways = [way for way in WAYS if not way[1] or shutil.which("nvidia-cuda-mps-control")]
     for method in METHODS:
         found = interleaved(
             {_name(way): functools.partial(_shared, method, *way, options) for way in ways},
@@ -65,11 +57,9 @@ def _name(way: tuple[int, bool]) -> str:
     return f"{processes} {'process' if processes == 1 else 'processes'}{', MPS' if mps else ''}"
 
 
-def _child(kind: str, env: dict[str, str] | None = None, **fields: Any) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "benchmarks.packing", kind, json.dumps(fields)]
-    return subprocess.Popen(
-        command, env=os.environ | (env or {}), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+def _child(env: dict[str, str], **fields: Any) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "benchmarks.packing", "share", json.dumps(fields)]
+    return subprocess.Popen(command, env=os.environ | env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
 def _answer(child: subprocess.Popen[str]) -> Any:
@@ -78,13 +68,6 @@ def _answer(child: subprocess.Popen[str]) -> Any:
     if not line:
         refuse(f"a process that was to be measured ended with {child.wait()}")
     return json.loads(line)
-
-
-def _first_step(method: str, cache: Path) -> float:
-    started = time.perf_counter()
-    with _child("first", {"TORCHINDUCTOR_CACHE_DIR": str(cache)}, method=method) as child:
-        _answer(child)
-        return time.perf_counter() - started
 
 
 def _shared(method: str, processes: int, mps: bool, options: Any) -> float:
@@ -96,7 +79,7 @@ def _shared(method: str, processes: int, mps: bool, options: Any) -> float:
             subprocess.run(["nvidia-cuda-mps-control", "-d"], env=os.environ | env, check=True)
         try:
             shares = [options.runs // processes + (i < options.runs % processes) for i in range(processes)]
-            children = [_child("share", env, method=method, runs=n, span=options.seconds) for n in shares]
+            children = [_child(env, method=method, runs=n, span=options.seconds) for n in shares]
             for child in children:
                 _answer(child)  # past its first task
             for child in children:
@@ -112,23 +95,11 @@ def _shared(method: str, processes: int, mps: bool, options: Any) -> float:
                 subprocess.run(["nvidia-cuda-mps-control"], env=os.environ | env, input="quit\n", text=True, check=True)
 
 
-def first(method: str) -> None:
-    """One step of one method in this process."""
-    from benchmarks.gpu import OurSteps
-
-    OurSteps(method=method, **RECIPE)
-    print(json.dumps("done"), flush=True)
-
-
 def share(method: str, runs: int, span: float) -> None:
     """Some runs in this process, as a grid runs them, for so many seconds; all of them in their second task or a later
     one, where there is something to replay and to distil.
     """
-    from benchmarks.gpu import random_cifar, spec
-    from benchmarks.training import Training
-    from tfcsr.experiments.machine import settings
-
-    specs = [spec(method=method, seed=seed, **RECIPE) for seed in range(runs)]
+    specs = [spec(method=method, seed=seed, epochs=EPOCHS, **RECIPE) for seed in range(runs)]
     trainings = [Training(one, random_cifar(None)) for one in specs]
     lanes = [(torch.cuda.Stream(), training.advance(), training) for training in trainings]
 
@@ -153,8 +124,6 @@ def share(method: str, runs: int, span: float) -> None:
         taken = sum(training.optimizer_steps for training in trainings) - before
         print(json.dumps((taken, time.perf_counter() - started)), flush=True)
 
-
-CHILDREN: dict[str, Callable[..., None]] = {"first": first, "share": share}
 
 if __name__ == "__main__":
     main()

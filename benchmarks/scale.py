@@ -35,7 +35,7 @@ MODEL = ("--model", "mlp", "--hidden", "64", "--method", "er", "--threads", "1",
 def main() -> None:
     most = {"classes": 10_000, "tasks": 1000, "instalments": 100}
     most |= {"examples": 1_000_000, "memory": 1_000_000, "runs": 10_000}
-    asked = arguments(__doc__, dict.fromkeys(most, 0), **most)
+    asked = arguments(__doc__, dict.fromkeys(most, 0), (), **most)
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as place:
         os.chdir(place)

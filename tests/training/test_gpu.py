@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,8 +16,10 @@ import tfcsr
 from tfcsr.data.benchmarks import BENCHMARKS, Benchmark
 from tfcsr.experiments.machine import settings
 from tfcsr.experiments.stop import Interrupted, Stop
+from tfcsr.files import read_json
 from tfcsr.methods import METHODS
 from tfcsr.models import MODELS
+from tfcsr.training.model_file import read_model
 from tfcsr.training.step import CapturedSteps, PlainSteps
 
 pytestmark = [
@@ -111,6 +114,54 @@ def test_a_stopped_run_goes_on_to_the_same_bits(method, tmp_path):
             stop,
         )
     assert tfcsr.resume(tmp_path / "run").weights_sha256 == whole.weights_sha256
+
+
+@pytest.mark.parametrize("method", ["er", "derpp", "icarl", "tfcsr-distill"])
+def test_a_memory_on_disk_is_the_one_on_the_gpu(method):
+    fields = SETTINGS | {"method": method, "precision": "fp32", "deterministic": True, "exam_share": 0.2}
+    with settings(make_spec(**fields)):
+        ours = make_training(**fields)
+        ours.steps = PlainSteps(ours.steps.step)  # from disk, steps are not recorded
+        ours.run()
+        disk = make_training(**fields, buffer_on="disk")
+        disk.run()
+    assert disk.weights_sha256() == ours.weights_sha256()
+    assert disk.learner.probes == ours.learner.probes
+    assert disk.accuracy_matrix == ours.accuracy_matrix
+
+
+@pytest.mark.parametrize("method", ["er", "tfcsr-distill"])
+def test_two_processes_with_a_gpu_each_train_as_one(method, tmp_path):
+    """Two machines, as far as NCCL is told: they share the one card there is, and talk as over a network."""
+    common = ["--benchmark", "split-digits", "--method", method, "--epochs", "3", "--deterministic"]
+    command = [sys.executable, "-m", "tfcsr", "run", *common, "--precision", "fp32", "--device", "cuda", "--out"]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([*command, str(tmp_path / "one")], env=env, check=True, capture_output=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
+    meeting |= {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "NCCL_SOCKET_IFNAME": "lo"}
+    both = [
+        subprocess.Popen(
+            [*command, str(tmp_path / "two")],
+            env=env | meeting | {"RANK": str(rank), "NCCL_HOSTID": f"machine-{rank}"},
+            stderr=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            text=True,
+        )
+        for rank in range(2)
+    ]
+    said = [process.communicate(timeout=240)[1] for process in both]
+    assert [process.returncode for process in both] == [0, 0], said
+    one, two = (read_json(tmp_path / name / "result.json") for name in ("one", "two"))
+    assert two["spec"]["processes"] == 2
+    assert two["optimizer_steps"] == one["optimizer_steps"]
+    assert two["final_accuracy"] == pytest.approx(one["final_accuracy"], abs=2)
+    mine, theirs = (read_model(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    for name, weight in mine.weights.items():
+        torch.testing.assert_close(theirs.weights[name], weight, rtol=1e-3, atol=1e-4)
+    assert torch.equal(theirs.beside["buffer"]["y"], mine.beside["buffer"]["y"])
 
 
 def test_a_grid_asked_to_stop_ends_in_order_and_goes_on(tmp_path):
