@@ -141,7 +141,7 @@ def test_features_have_their_gradient():
 
 def test_by_class_the_replayed_compete_with_what_is_due_and_what_arrives():
     """A class of which nothing is replayed is not pushed away; what holds it still does."""
-    training = begun(3, schedule_per="class", replay_epochs="due")
+    training = begun(3, schedule_per="class", replay_epochs="due", replay_least=0)
     method, task = training.method, training.tasks.task(3)
     batch, logits = a_batch(training, (3, 2, 2), (4, 3, 2, 4))
     for label, state in method.agenda.classes.items():
@@ -285,7 +285,7 @@ def replaying(**fields):
 
 
 def test_it_replays_in_the_epochs_that_are_due():
-    found, training = replaying(epochs=14)
+    found, training = replaying(epochs=14, replay_least=0)
     assert training.spec.replay_epochs == "due"
     assert found == [(task, epoch) for task in (2, 3) for epoch in (1, 3, 5, 8, 13)]
     # 80 examples: 10 batches of 8 + 8 where replayed, else 5 of 16.
@@ -317,7 +317,44 @@ def test_a_class_that_comes_alone_is_replayed_in_every_epoch(fields):
 
 
 def test_nobody_asks_and_it_replays_all_the_same():
-    assert replaying(epochs=5, probe_mode="none")[0] == replaying(epochs=5)[0]
+    fields = {"epochs": 5, "replay_least": 0}
+    assert (
+        replaying(probe_mode="none", **fields)[0]
+        == replaying(**fields)[0]
+        == [(t, e) for t in (2, 3) for e in (1, 3, 5)]
+    )
+
+
+def test_a_short_task_has_no_epoch_to_spare():
+    found, training = replaying(epochs=6)
+    assert training.spec.replay_least == 300
+    assert found == [(task, epoch) for task in (2, 3) for epoch in range(1, 7)]
+
+
+def test_the_least_replay_is_spread_over_the_task():
+    """10 batches an epoch that replays, and half as many wanted of each by then."""
+    found, training = replaying(epochs=14, replay_least=70)
+    assert found == [(task, epoch) for task in (2, 3) for epoch in (1, 3, 5, 7, 8, 11, 13)]
+    assert training.replay_batches == 2 * 70
+    # Nothing is asked because of it.
+    assert {p["epoch"] for p in training.learner.probes} == {1, 3, 5, 8, 13}
+
+
+def test_what_a_task_has_replayed_outlasts_a_stop():
+    fields = {"method": "tfcsr-distill", "epochs": 14, "replay_least": 70}
+    training, other = make_training(**fields), make_training(**fields)
+    for _ in training.advance():
+        if (training.task_number, training.epoch) == (2, 6):
+            break
+    other.method.load_state_dict(training.method.state_dict())
+    assert other.method.agenda.batches == training.method.agenda.batches == 30
+
+
+@pytest.mark.parametrize(("least", "epochs"), [(30, (1, 3, 5, 8)), (60, (1, 3, 5, 7, 8)), (120, (1, 2, 3, 4, 5, 6))])
+def test_where_steps_count_the_least_replay_goes_by_them(least, epochs):
+    """80 examples make 5 batches of 16, or 10 where replayed: 60 steps are some 12 passes."""
+    found, _ = replaying(steps=60, epochs=1, warmup_epochs=0, replay_least=least)
+    assert found == [(task, epoch) for task in (2, 3) for epoch in epochs]
 
 
 def test_its_settings_are_defaults_that_can_be_given_otherwise():

@@ -48,6 +48,24 @@ def test_the_papers_counters_at_cifars_shape(method, replay_batches, checks, mon
     assert training.samples_seen == replayed_epochs * (78 * 64 + 40) + (200 - replayed_epochs) * 5_000
 
 
+def test_at_cifars_shape_what_is_due_is_enough(monkeypatch):
+    """The default of `replay_least` leaves the runs of docs/beyond as they are."""
+    replayed = []
+
+    def listener(event):
+        if event["event"] == "epoch_finished" and event["replayed"]:
+            replayed.append((event["task"], event["epoch"]))
+
+    monkeypatch.setattr(Step, "__call__", lambda step, data, positions: torch.zeros(()))
+    fields = {"benchmark": "cifar-shaped", "method": "tfcsr-distill", "batch_size": 64, "new_data": "half"}
+    for share in (0.0, 0.1):
+        replayed.clear()
+        training = make_training((listener,), exam_share=share, **fields)
+        training.run()
+        assert training.spec.replay_least == 300
+        assert replayed == [(task, epoch) for task in range(2, 11) for epoch in (1, 3, 5, 8, 13)]
+
+
 def test_by_default_every_new_example_is_used():
     half, whole = trained(method="er", protocol="paper"), trained(method="er")
     # A task has 80 examples: 5 batches of 16 of which 8 are kept, or 10 batches of 8; 4 epochs, 3 tasks.

@@ -303,6 +303,27 @@ def test_whatever_was_found_can_be_reviewed(schedule, whole, now, n, m):
         agenda.review(due, 1, Recall(now, {0: now, 1: whole}, {0: m, 1: n}))
 
 
+# The least replay
+
+
+@given(least=st.integers(0, 5000), of=st.integers(1, 60), each=st.integers(1, 300))
+def test_a_task_has_its_least_replay_if_it_can(least, of, each):
+    """By the end of every epoch its share of it, as far as epochs that replay all can have it."""
+    agenda = Agenda(ExpandingSchedule(), least=least)
+    agenda.begin_task([0])
+    for epoch in range(1, of + 1):
+        due = agenda.due(epoch) is None
+        behind = agenda.behind(epoch, of)
+        if due:
+            agenda.review(None, epoch, None)
+        agenda.batches += each if due or behind else 0
+        assert behind or agenda.batches >= least * epoch / of
+        agenda.end_epoch()
+    assert agenda.batches >= min(least, each * of)
+    agenda.begin_task([0])
+    assert agenda.batches == 0
+
+
 # Kept in a file
 
 
@@ -312,7 +333,7 @@ def test_a_state_of_an_earlier_version_loads():
     assert (agenda.memory.gap, agenda.memory.next_epoch) == (1.5, 3)
     assert agenda.classes == {}
     assert agenda.epochs == 0
-    assert agenda.to_dict() == {"gap": 1.5, "next_epoch": 3, "epochs": 0, "classes": {}, "whole": {}}
+    assert agenda.to_dict() == {"gap": 1.5, "next_epoch": 3, "epochs": 0, "batches": 0, "classes": {}, "whole": {}}
 
 
 @pytest.mark.parametrize("schedule", OURS, **by_name)
@@ -332,6 +353,7 @@ GOOD = {
     "gap": 1.0,
     "next_epoch": 1,
     "epochs": 3,
+    "batches": 7,
     "classes": {"1": {"gap": 1.0, "next_epoch": 4}},
     "whole": {"1": 50.0},
 }
@@ -348,6 +370,9 @@ GOOD = {
         GOOD | {"gap": 0},
         GOOD | {"gap": "1"},
         GOOD | {"next_epoch": 1.5},
+        GOOD | {"batches": -1},
+        GOOD | {"batches": 1.5},
+        GOOD | {"batches": "7"},
         *(GOOD | {"epochs": value} for value in ("x", None, -1, 1.5, True, math.inf, [])),
         *(GOOD | {"classes": value} for value in (None, [], 3, {"x": {"gap": 1.0, "next_epoch": 4}})),
         *(GOOD | {"classes": {"1": value}} for value in (None, 3, {}, {"gap": 1.0}, {"gap": 1.0, "next_epoch": 0})),

@@ -112,6 +112,8 @@ ADAPTIVE: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "fsrs": ("FSRS, the memory", {"schedule": "fsrs"}),
 }
 EXAM: Mapping[str, Any] = {"exam_share": 0.1}
+# By the schedule alone, however little it asks for.
+DRIVEN: Mapping[str, Any] = {"replay_epochs": "due", "replay_least": 0}
 # Each ingredient taken away, once.
 WITHOUT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "asymmetric": ("new examples compete with all classes", {"new_classes": "all"}),
@@ -138,9 +140,9 @@ def _arms() -> dict[str, Arm]:
     for method, when in (("er", "every"), ("er-ace", "every"), (OURS, "spaced")):
         arms[f"frontier/{method}/{when}"] = arms[f"accuracy/{method}"]
     for name, (label, fields) in ADAPTIVE.items():
-        arms[f"adapting/{name}"] = Arm(label, with_recipe(OURS, **EXAM, replay_epochs="due", **fields))
+        arms[f"adapting/{name}"] = Arm(label, with_recipe(OURS, **EXAM, **DRIVEN, **fields))
         arms[f"adapting/{name}/fixed"] = Arm(
-            f"{label}: fixed, the same replay", with_recipe(OURS, **EXAM), matches=f"adapting/{name}"
+            f"{label}: fixed, the same replay", with_recipe(OURS, **EXAM, **DRIVEN), matches=f"adapting/{name}"
         )
     for method in ("er", OURS):
         arms[f"exam/{method}"] = Arm(f"{NAMES[method]} with an exam", with_recipe(method, **EXAM), per_class=True)

@@ -94,10 +94,10 @@ class Training(Loop):
                 spec=self.spec.to_dict(),
                 tasks=[list(c) for c in self.tasks.classes],
                 class_names=list(self.class_names),
-                epochs=self.epochs_of(self.tasks.train_sizes[0]),
+                epochs=self.method.passes(self.tasks.train_sizes[0]),
             )
         else:
-            epochs = self.epochs_of(self.tasks.train_sizes[self.task_number - 1])
+            epochs = self.method.passes(self.tasks.train_sizes[self.task_number - 1])
             self.events.emit("run_resumed", task=self.task_number, epoch=self.epoch, epochs=epochs)
         while self.task_number <= len(self.tasks):
             task = self._task(self.task_number)

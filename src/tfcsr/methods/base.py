@@ -7,6 +7,7 @@ through `tfcsr.late`, so that its options are known without it; a plugin need no
 import copy
 import difflib
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -124,6 +125,15 @@ SCHEDULE = (
         "one schedule for the whole `memory`, or one for each `class`",
         choices=("memory", "class"),
     ),
+    Option(
+        "replay_least",
+        int,
+        0,
+        "with replay_epochs due: replay batches that a task has at least, evenly spread over it; where epochs that are"
+        " due fall behind, others replay too",
+        low=0,
+        high=10**9,
+    ),
 )
 # Of every method that asks what is recalled of it.
 PROBE = (
@@ -227,6 +237,14 @@ class Method:
     def epochs(self) -> int:
         """The most epochs a task is trained for."""
         return self.spec.epochs
+
+    def passes(self, examples: int, steps: int = 0) -> int:
+        """The most epochs for a task of so many examples; where steps count instead, about how many passes they make,
+        each of so many `steps`.
+        """
+        if not (wanted := int(self.spec.get("steps", 0))):
+            return self.epochs()
+        return math.ceil(wanted / (steps or max(1, round(examples / self.spec.batch_size))))
 
     def grow(self, before: int) -> None:
         """The network's head has just got outputs for new classes; it had `before`. What a method keeps must follow.

@@ -33,7 +33,7 @@ class TaskFocusedConsolidation(ExperienceReplay):
     def __init__(self, learner: "Learner") -> None:
         super().__init__(learner)
         schedule = SCHEDULES.get(self.spec.schedule)(**self.spec.options_of(SCHEDULES, self.spec.schedule))
-        self.agenda = Agenda(schedule, by_class=self.spec.schedule_per == "class")
+        self.agenda = Agenda(schedule, by_class=self.spec.schedule_per == "class", least=self.spec.replay_least)
         self.due: list[int] | None = []  # in this epoch: some classes, or None, the memory as a whole
         self.among: list[int] = []  # the classes it replays, where these are some
 
@@ -58,6 +58,7 @@ class TaskFocusedConsolidation(ExperienceReplay):
         return Mix(new, replay, mix.stride if self.spec.new_data == "half" else new)
 
     def draw(self, batches: int, replay: int) -> "Tensor":
+        self.agenda.batches += batches if replay else 0
         among = self._positions(self.among) if self.among else None
         return self.learner.buffer.draw(batches, replay, self.learner.generators["replay"], among)
 
@@ -72,7 +73,8 @@ class TaskFocusedConsolidation(ExperienceReplay):
     def replays(self, task: "Task", epoch: int) -> bool:
         if not self._replays_due():
             return super().replays(task, epoch)
-        return task.number > 1 and (self.due is None or len(self._positions(self.due)) > 0)
+        due = self.due is None or len(self._positions(self.due)) > 0
+        return task.number > 1 and (due or self.agenda.behind(epoch, self.passes(len(task.train))))
 
     def probes(self, task: "Task", epoch: int) -> bool:
         """Whether the memory is asked after this epoch."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tfcsr.methods.learner import Learner
 
 RECIPE = {"optimizer": "adamw", "lr": 7e-4, "weight_decay": 0.1, "lr_schedule": "cosine", "warmup_epochs": 1.0}
+# At threshold 0 the gap grows whatever is recalled; docs/beyond says why. A short task has no epoch to spare.
+DUE = {"replay_epochs": "due", "replay_least": 300, "mastery_threshold": 0.0}
 OWN = "classes in the softmax of new examples: those of their `own` task, or `all` classes seen"
 SCALING = "how distill_weight grows: by the `root` of old classes / new classes, or not (`none`)"
 FEATURES = "weight of the distillation of features: 1 - their cosine with those before the task"
@@ -26,9 +28,8 @@ class DistilledConsolidation(TaskFocusedConsolidation):
     """CE(new, over their own classes) + CE(replayed, over all seen) + √(old / new classes) (w T² KL + v (1 - cos)).
 
     The first two as in ER-ACE (Caccia et al. 2022). The others, on all images, from the network before the task to this
-    one: of its answers over old classes (LwF, Li & Hoiem 2016) and of its features (LUCIR, Hou et al. 2019). Images are
-    mixed by CutMix (Yun et al. 2019), the memory is herded (iCaRL, Rebuffi et al. 2017). In the first task there is
-    nothing to recall. Where tasks are told, answers are within tasks.
+    one: of its answers over old classes (LwF, Li & Hoiem 2016) and of its features (LUCIR, Hou et al. 2019). CutMix
+    (Yun et al. 2019) mixes images, the memory is herded (iCaRL, Rebuffi et al. 2017). Told tasks keep answers apart.
     """
 
     options: ClassVar = (
@@ -40,8 +41,7 @@ class DistilledConsolidation(TaskFocusedConsolidation):
         Option("feature_weight", float, 1.0, FEATURES, low=0, high=1e6),
         Option("cutmix", float, 0.5, CUTMIX, low=0, high=1),
     )
-    # At threshold 0 the gap grows whatever is recalled; docs/beyond says why.
-    defaults: ClassVar = {"policy": "herding", "replay_epochs": "due", "mastery_threshold": 0.0, **RECIPE}
+    defaults: ClassVar = {"policy": "herding", **DUE, **RECIPE}
     version = 2
     scenarios = ("class", "task")
     reads_features = True

@@ -16,11 +16,15 @@ class Agenda:
     after its own on, and its time goes on from task to task.
 
     A schedule that goes by retention is fed with what is left of the recall there was when the task began.
+
+    Beside what is due, a task has at least so many batches of replay.
     """
 
-    def __init__(self, schedule: Schedule, *, by_class: bool = False) -> None:
+    def __init__(self, schedule: Schedule, *, by_class: bool = False, least: int = 0) -> None:
         self.schedule = schedule
         self.by_class = by_class
+        self.least = least
+        self.batches = 0  # of replay, in this task
         self.memory = schedule.start()
         self.classes: dict[int, ScheduleState] = {}
         self.epochs = 0  # of all tasks
@@ -29,6 +33,7 @@ class Agenda:
     def begin_task(self, old: Iterable[int], recall: "Recall | None" = None) -> None:
         """With the classes of earlier tasks and, for a schedule that goes by retention, what is recalled of them."""
         self.memory = self.schedule.start()
+        self.batches = 0
         known = list(old)
         for label in known if self.by_class else ():
             self.classes.setdefault(label, self.schedule.start(self.epochs))
@@ -40,6 +45,10 @@ class Agenda:
         if not self.by_class:
             return None if epoch == self.memory.next_epoch else []
         return [label for label, state in self.classes.items() if state.next_epoch <= self.epochs + 1]
+
+    def behind(self, epoch: int, of: int) -> bool:
+        """Whether a task of so many epochs would have too little replay by the end of this one."""
+        return self.batches < self.least * min(1.0, epoch / of)
 
     def end_epoch(self) -> None:
         self.epochs += 1
@@ -76,6 +85,7 @@ class Agenda:
     def to_dict(self) -> dict[str, Any]:
         more = {
             "epochs": self.epochs,
+            "batches": self.batches,
             "classes": {str(label): state.to_dict() for label, state in self.classes.items()},
             "whole": {str(label): found for label, found in self._whole.items()},
         }
@@ -89,9 +99,12 @@ class Agenda:
             self.classes = {int(label): self.schedule.read(state) for label, state in kept.items()}
             self.epochs = values.get("epochs", 0)
             self.schedule.start(self.epochs)  # which refuses what is no number of epochs
+            self.batches = values.get("batches", 0)
             whole = values.get("whole", {}).items()
             self._whole = {int(label): float(value) for label, value in whole}
         except (SpecError, AttributeError, TypeError, OverflowError) as error:
             raise ValueError(str(error)) from None
+        if not isinstance(self.batches, int) or self.batches < 0:
+            raise ValueError(f"{self.batches!r} is no number of replay batches")
         if not all(0 <= value <= 100 for value in self._whole.values()):
             raise ValueError("a recall outside 0..100 percent, or of no examples")

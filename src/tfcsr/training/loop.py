@@ -1,7 +1,6 @@
 """The one training loop. Every method trains through it; `methods/base.py` lists where a method may differ."""
 
 import hashlib
-import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -202,14 +201,6 @@ class Loop:
     def _goes_on(self) -> bool:
         return self.task_steps < self._steps_wanted if self._steps_wanted else self.epoch < self.method.epochs()
 
-    def epochs_of(self, examples: int, steps: int = 0) -> int:
-        """The most epochs a task of so many examples is trained for; where steps count instead, about how many passes
-        they make, each of so many `steps`.
-        """
-        if not self._steps_wanted:
-            return self.method.epochs()
-        return math.ceil(self._steps_wanted / (steps or max(1, round(examples / self.spec.batch_size))))
-
     def _train_epoch(self, task: Task, examples: int) -> Iterator[None]:
         here = processes.here()
         if here.number > 0:  # or rows of different processes would have the same dropout
@@ -217,7 +208,7 @@ class Loop:
         mix = self.method.mix(task, self.epoch)
         rows = None if self.method.sees_all_tasks else self.learner.exam.others(examples)
         plan = plan_epoch(self.learner, examples, mix, self._rates, rows)
-        epochs = self.epochs_of(examples, sum(map(len, plan)))
+        epochs = self.method.passes(examples, sum(map(len, plan)))
         if self._steps_wanted:
             plan = first_steps(plan, self._steps_wanted - self.task_steps)
         steps = sum(map(len, plan))
