@@ -13,7 +13,7 @@ from tfcsr.cli import main
 from tfcsr.experiments.record import Records
 from tfcsr.experiments.statistics import Estimate
 from tfcsr.experiments.study import run_missing, section_of
-from tfcsr.reporting import beyond
+from tfcsr.reporting import beyond, beyond_figures
 from tfcsr.reporting.beyond import PAGE, outcome_lines, page_text, write_pages
 from tfcsr.reporting.pages import with_interval
 
@@ -173,14 +173,14 @@ def test_every_arm_may_be_the_only_one():
                 study.add(record_of(spec, 30.0 + seed, collapsed=2 if seed == 1 else None))
             sound("\n".join(beyond.SAID[section_of(name)](study)))
             if name.startswith("frontier/"):
-                beyond.draw_frontier(study)
+                beyond_figures.draw_frontier(study)
 
 
 @pytest.mark.parametrize("left_out", [0, 3])
 def test_runs_may_be_missing_anywhere(left_out):
     numbers = itertools.count()
     study = fill(study_of(seeds=3), lambda name, seed: None if next(numbers) % 4 == left_out else plausible(name, seed))
-    for drawing in beyond.DRAWN.values():
+    for drawing in beyond_figures.DRAWN.values():
         drawing(study)
     text = text_of(study)
     assert "(n 2, no interval)" in text
@@ -206,7 +206,7 @@ def test_runs_without_answers_are_no_exam():
     study = study_of(seeds=3)
     for seed, spec in study.specs("exam/er").items():
         study.add(record_of(spec, 30.0 + seed))
-    assert beyond.draw_exam(study) is None
+    assert beyond_figures.draw_exam(study) is None
     assert "| the exam | ER | – | no runs | – |" in part(text_of(study), "exam")
 
 
@@ -228,7 +228,7 @@ def test_other_data_are_not_held_against_anything_published():
 
 
 def test_the_figures(whole):
-    accuracy, frontier, exam = (drawing(whole) for drawing in beyond.DRAWN.values())
+    accuracy, frontier, exam = (drawing(whole) for drawing in beyond_figures.DRAWN.values())
     (axes,) = accuracy.axes
     assert [line.get_label() for line in axes.get_lines()] == [f"{name} (n 3)" for name in NAMES.values()]
     assert len({line.get_color() for line in axes.get_lines()}) == len(NAMES)
@@ -254,7 +254,7 @@ def test_nothing_is_drawn_above_100_or_below_0():
         return (0.0, 100.0, 99.0)[seed] if "every" in name or "spaced" in name else (99.0, 100.0, 98.0)[seed]
 
     study = fill(study_of(seeds=3, sections=["accuracy", "frontier"]), ends)
-    for drawing in (beyond.draw_accuracy, beyond.draw_frontier):
+    for drawing in (beyond_figures.draw_accuracy, beyond_figures.draw_frontier):
         (axes,) = drawing(study).axes
         heights = [y for line in axes.get_lines() for y in line.get_ydata()]
         for collection in axes.collections:

@@ -13,6 +13,10 @@ from tfcsr.reporting.series import Group, Series, shown
 MOST_NAMED = 6  # of the series in one sentence
 
 
+def capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
 def fitting(parts: Sequence[str], width: int, separator: str = " · ") -> str:
     """As many of the parts as one line has room for, the first ones first. The first is there in any case."""
     line = parts[0] if parts else ""
