@@ -71,9 +71,9 @@ def test_a_run_under_way_is_read(both, tmp_path):
     results = Results(tmp_path)
     results.look()
     (there,) = results.runs
-    assert there.history.unread == 0
+    assert there.told.unread == 0
     assert there.accuracies == read(both / "every4").accuracy_after_task
-    assert there.history.share(6) == 1.0
+    assert there.told.share(6) == 1.0
     assert json.loads(document(results))["groups"][0]["series"][0]["columns"] == [4, 6]
 
 

@@ -58,16 +58,16 @@ def test_a_complete_run_is_its_result_with_what_the_probes_found(whole):
 
 def test_events_tell_the_same_as_the_result(whole, begun):
     shutil.copy(whole / "events.jsonl", begun)
-    told, result = looked(begun), looked(whole).result
+    run, result = looked(begun), looked(whole).result
     assert result is not None
-    assert told.state == "stopped"
-    assert told.accuracies == pytest.approx(result.accuracy_after_task)
-    assert told.matrix == [list(row) for row in result.accuracy_matrix]
-    assert told.classes == result.classes_per_task
-    assert told.history.epochs_per_task == result.epochs_per_task
-    assert told.probes() == looked(whole).probes()
-    assert told.history.share(told.tasks) == 1
-    assert told.history.unread == 0
+    assert run.state == "stopped"
+    assert run.accuracies == pytest.approx(result.accuracy_after_task)
+    assert run.matrix == [list(row) for row in result.accuracy_matrix]
+    assert run.classes == result.classes_per_task
+    assert run.told.epochs_per_task == result.epochs_per_task
+    assert run.probes() == looked(whole).probes()
+    assert run.told.share(run.tasks) == 1
+    assert run.told.unread == 0
 
 
 def test_a_run_is_followed_line_by_line_even_half_a_line(whole, begun):
@@ -76,16 +76,16 @@ def test_a_run_is_followed_line_by_line_even_half_a_line(whole, begun):
         for line in lines(whole):
             file.write(line[: len(line) // 2])
             run.look()
-            before = run.history.share(3)
+            before = run.told.share(3)
             assert before == (shares[-1] if shares else 0)
             file.write(line[len(line) // 2 :])
             assert run.look()
-            shares.append(run.history.share(3))
+            shares.append(run.told.share(3))
             assert not run.look()
     assert shares == sorted(shares)
     assert sorted({round(9 * share, 6) for share in shares}) == list(range(10))  # 3 tasks of 3 epochs
-    assert run.history.unread == 0
-    assert run.history.matrix == [list(row) for row in looked(whole).matrix]
+    assert run.told.unread == 0
+    assert run.told.matrix == [list(row) for row in looked(whole).matrix]
 
 
 def test_only_what_is_new_is_read(whole, begun):
@@ -93,7 +93,7 @@ def test_only_what_is_new_is_read(whole, begun):
     (begun / "events.jsonl").write_bytes(b"".join(told[:5]))
     run = looked(begun)
     added = []
-    run.history.add = added.append  # type: ignore[method-assign]
+    run.told.add = added.append  # type: ignore[method-assign]
     with (begun / "events.jsonl").open("ab") as file:
         file.write(told[5])
     assert run.look()
@@ -108,7 +108,7 @@ def test_a_resumed_runs_events_were_cut_back(whole, begun, then):
     again = [line.replace(b'"time": ', b'"time": 1') for line in told[4:]]  # the same, later
     (begun / "events.jsonl").write_bytes(b"".join(told[:4] + (again[:2] if then == "shorter" else again)))
     assert run.look()
-    assert run.history == looked(begun).history
+    assert run.told == looked(begun).told
 
 
 def test_states(whole, begun):
@@ -193,7 +193,7 @@ def test_lines_that_are_no_events_are_counted_and_change_nothing(whole, begun, l
     told = lines(whole)
     (begun / "events.jsonl").write_bytes(b"".join([*told[:6], line + b"\n", *told[6:]]))
     run = looked(begun)
-    assert run.history.unread == 1
+    assert run.told.unread == 1
     assert run.words.endswith("; 1 of the lines in events.jsonl cannot be read")
     assert run.matrix == [list(row) for row in looked(whole).matrix]
 
@@ -206,8 +206,8 @@ def test_time_left_is_by_the_pace_of_the_last_epochs(begun):
     events += [{"event": "epoch_finished", "task": 1, "epoch": e, "epochs": 5, "time": 100 + 2 * e} for e in (1, 2, 3)]
     (begun / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     run = looked(begun)
-    assert run.history.seconds_left(2) == 2 * (2 + 5)
-    assert run.history.share(2) == 0.3
+    assert run.told.seconds_left(2) == 2 * (2 + 5)
+    assert run.told.share(2) == 0.3
 
 
 def test_time_left_counts_what_lies_between_tasks_and_forgives_one_long_pause(begun):
@@ -225,9 +225,9 @@ def test_time_left_counts_what_lies_between_tasks_and_forgives_one_long_pause(be
         now += 1
     (begun / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     run = looked(begun)
-    assert run.history.unread == 0
-    assert run.history.seconds_left(3) == 5 * 2 + 5
-    assert run.history.seconds_in_all(3) == 3 * (5 * 2 + 5)
+    assert run.told.unread == 0
+    assert run.told.seconds_left(3) == 5 * 2 + 5
+    assert run.told.seconds_in_all(3) == 3 * (5 * 2 + 5)
 
 
 def test_a_folder_of_runs_as_they_come_and_go(whole, begun):
@@ -288,7 +288,7 @@ def test_a_second_look_at_many_runs_reads_no_file(whole, tmp_path, monkeypatch):
     results = Results(tmp_path / "many")
     results.look()
     monkeypatch.setattr("tfcsr.experiments.reading.read_json", None)
-    monkeypatch.setattr("tfcsr.experiments.reading._Tail.look", None)
+    monkeypatch.setattr("tfcsr.experiments.told.Tail.look", None)
     assert not results.look()
     assert len(results.runs) == 100
 
@@ -308,7 +308,7 @@ def test_names_of_classes_are_taken_where_they_are_names(begun, said, read):
     started = {"event": "run_started", "time": 0, "tasks": [[0], [1]], "class_names": said}
     (begun / "events.jsonl").write_text(json.dumps(started) + "\n")
     run = looked(begun)
-    assert (run.class_names, run.classes, run.history.unread) == (read, [[0], [1]], 0)
+    assert (run.class_names, run.classes, run.told.unread) == (read, [[0], [1]], 0)
 
 
 def test_names_of_classes_are_those_of_the_result(whole, tmp_path):

@@ -5,186 +5,25 @@ Nothing here writes, waits for a lock or stops at a bad file: a run that cannot 
 
 import functools
 import hashlib
-import json
-import math
 import os
 import sys
 from array import array
-from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any, ClassVar, Literal
 
 from tfcsr.errors import OutputError, printable
 from tfcsr.experiments.history import HISTORY
 from tfcsr.experiments.plan import Plan, files_of_plans, plans_of
 from tfcsr.experiments.result import Result
+from tfcsr.experiments.told import MOST_TASKS, Probe, Tail, Told
 from tfcsr.files import at_work, read_json
 from tfcsr.garbage import uncollected
 from tfcsr.spec import ORIGIN
 
 State = Literal["complete", "running", "stopped", "failed", "damaged"]
-MOST_TASKS = 100_000  # more is no run's, and would only fill the memory
-
-
-@dataclass(frozen=True)
-class Probe:
-    task: int
-    epoch: int
-    recall: float
-    passed: bool
-    next_epoch: int | None
-    per_class: dict[int, float]
-
-
-@dataclass
-class History:
-    """What a run's events have told so far."""
-
-    classes: list[list[int]] = field(default_factory=list)  # of each task
-    class_names: list[str] = field(default_factory=list)  # by label; empty where nothing says them
-    accuracies: list[float | None] = field(default_factory=list)  # over all classes seen, after each task; None:
-    matrix: list[list[float] | None] = field(default_factory=list)  # not evaluated
-    epochs_per_task: list[int] = field(default_factory=list)
-    probes: list[Probe] = field(default_factory=list)
-    task: int = 0  # the one in hand, its last epoch, and the most it may have
-    epoch: int = 0
-    epochs: int = 0
-    collapsed: int | None = None
-    failed: str = ""
-    unread: int = 0  # lines that are no events
-    paces: deque[float] = field(default_factory=lambda: deque(maxlen=20))  # seconds an epoch took
-    breaks: deque[float] = field(default_factory=lambda: deque(maxlen=20))  # and from one task's last to the next task
-    _last: float = 0.0
-
-    def add(self, line: bytes) -> None:
-        try:
-            event = json.loads(line)
-            handler = self._HANDLERS.get(event["event"])
-            if handler is not None:
-                handler(self, event)
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-            self.unread += 1
-
-    def _started(self, event: dict[str, Any]) -> None:
-        self.classes = [[_whole(label, 0) for label in classes] for classes in event["tasks"]][:MOST_TASKS]
-        names = event.get("class_names")
-        if isinstance(names, list) and all(isinstance(name, str) for name in names):  # else numbers will do
-            self.class_names = names[:MOST_TASKS]
-
-    def _task_started(self, event: dict[str, Any]) -> None:
-        task, now = _whole(event["task"]), _number(event["time"])
-        if 0 < self._last <= now:
-            self.breaks.append(now - self._last)
-        self.task, self.epoch, self._last = task, 0, now
-
-    def _epoch_finished(self, event: dict[str, Any]) -> None:
-        now = _number(event["time"])
-        self.task, self.epoch, self.epochs = (_whole(event[name]) for name in ("task", "epoch", "epochs"))
-        if 0 < self._last <= now:
-            self.paces.append(now - self._last)
-        self._last = now
-
-    def _probe(self, event: dict[str, Any]) -> None:
-        due = event["next_epoch"]
-        per_class = {_whole(int(label), 0): _percent(value) for label, value in event["per_class"].items()}
-        task, epoch, recall = _whole(event["task"]), _whole(event["epoch"]), _percent(event["recall"])
-        due = None if due is None else _whole(due)
-        self.probes.append(Probe(task, epoch, recall, event["passed"] is True, due, per_class))
-
-    def _task_finished(self, event: dict[str, Any]) -> None:
-        row = accuracy = None
-        if event["row"] is not None:
-            row, accuracy = [_percent(v) for v in event["row"]], _percent(event["accuracy"])
-        epochs = _whole(event["epochs"])
-        if _whole(event["task"]) != len(self.matrix) + 1 or (row is not None and len(row) != len(self.classes)):
-            raise ValueError("not the task that was due")
-        self.matrix.append(row)
-        self.accuracies.append(accuracy)
-        self.epochs_per_task.append(epochs)
-
-    def _collapsed(self, event: dict[str, Any]) -> None:
-        self.collapsed = _whole(event["task"])
-
-    def _failed(self, event: dict[str, Any]) -> None:
-        task, epoch, step = (_whole(event[name]) for name in ("task", "epoch", "step"))
-        loss = printable(str(event["loss"]))[:20]
-        self.failed = f"the loss became {loss} at step {step} (task {task}, epoch {epoch})"
-
-    _HANDLERS = {  # noqa: RUF012 - a constant
-        "run_started": _started,
-        "task_started": _task_started,
-        "epoch_finished": _epoch_finished,
-        "probe": _probe,
-        "task_finished": _task_finished,
-        "collapsed": _collapsed,
-        "failed": _failed,
-    }
-
-    def share(self, tasks: int) -> float:
-        """How much of the run is done, from 0 to 1."""
-        done = len(self.matrix)
-        in_task = self.epoch / self.epochs if self.task > done and self.epochs else 0.0
-        return min(1.0, (done + min(1.0, in_task)) / max(tasks, 1))
-
-    def seconds_left(self, tasks: int) -> float | None:
-        """At the pace of its last epochs, if every task takes all its epochs; unknown before the second of them."""
-        left = (tasks - self.task) * self.epochs + self.epochs - self.epoch
-        return self._seconds(max(0, left), tasks - len(self.matrix))
-
-    def seconds_in_all(self, tasks: int) -> float | None:
-        """How long such a run takes from its beginning, judged in the same way."""
-        return self._seconds(tasks * self.epochs, tasks)
-
-    def _seconds(self, epochs: int, tasks: int) -> float | None:
-        # Medians: a run that was stopped for an hour has one epoch that took an hour.
-        if len(self.paces) < 2:
-            return None
-        return epochs * median(self.paces) + max(0, tasks) * (median(self.breaks) if self.breaks else 0.0)
-
-
-def _number(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("not a number")
-    return float(value)
-
-
-def _percent(value: Any) -> float:
-    return min(100.0, max(0.0, _number(value)))
-
-
-def _whole(value: Any, low: int = 1) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value < 1 << 40:
-        raise ValueError("not a count")
-    return value
-
-
-class _Tail:
-    """A file of events that grows; or is cut back, when its run is resumed from a checkpoint."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.history = History()
-        self.offset = 0
-        self.mark = b""  # the last bytes read: if they are others now, the file was cut and written anew
-
-    def look(self) -> None:
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self.offset - len(self.mark))
-                if file.read(len(self.mark)) != self.mark:
-                    self.history, self.offset = History(), 0
-                    file.seek(0)
-                data = file.read()
-        except OSError:
-            return
-        whole = data[: data.rfind(b"\n") + 1]  # half a line is still being written
-        for line in whole.splitlines():
-            self.history.add(line)
-        self.offset += len(whole)
-        self.mark = whole[-64:] or self.mark if self.offset else b""
 
 
 class Shared:
@@ -228,8 +67,8 @@ class Run:
         self._shared = shared or Shared()
 
     @functools.cached_property
-    def _tail(self) -> _Tail:
-        return _Tail(self.path / "events.jsonl")
+    def _tail(self) -> Tail:
+        return Tail(self.path / "events.jsonl")
 
     def look(self) -> bool:
         """Read what is new; whether anything is."""
@@ -259,24 +98,24 @@ class Run:
         return True
 
     def _judge(self, running: bool) -> None:
-        history = self._tail.history
-        where = f"task {history.task} of {self.tasks}, epoch {history.epoch} of {history.epochs}"
+        told = self._tail.told
+        where = f"task {told.task} of {self.tasks}, epoch {told.epoch} of {told.epochs}"
         if running:
-            self.state, self.words = "running", where if history.epoch else "beginning"
-        elif history.failed:
-            self.state, self.words = "failed", history.failed
+            self.state, self.words = "running", where if told.epoch else "beginning"
+        elif told.failed:
+            self.state, self.words = "failed", told.failed
         else:
             self.state = "stopped"
-            self.words = f"stopped in {where}" if history.epoch else "stopped before its first epoch was done"
-        if history.unread:
-            self.words += f"; {history.unread} of the lines in events.jsonl cannot be read"
+            self.words = f"stopped in {where}" if told.epoch else "stopped before its first epoch was done"
+        if told.unread:
+            self.words += f"; {told.unread} of the lines in events.jsonl cannot be read"
 
     @property
-    def history(self) -> History:
+    def told(self) -> Told:
         """Of a complete run only who asks for it has to wait: thousands are listed without."""
         if self.result is not None:
             self._tail.look()
-        return self._tail.history
+        return self._tail.told
 
     @property
     def origin(self) -> Any:
@@ -289,36 +128,36 @@ class Run:
         if self.result is not None:
             return len(self.result.accuracy_matrix)
         said = self.spec.get("tasks")
-        return len(self._tail.history.classes) or (said if type(said) is int and 0 < said <= MOST_TASKS else 0)
+        return len(self._tail.told.classes) or (said if type(said) is int and 0 < said <= MOST_TASKS else 0)
 
     @property
     def accuracies(self) -> list[float | None]:
-        return self.result.accuracy_after_task if self.result else self._tail.history.accuracies
+        return self.result.accuracy_after_task if self.result else self._tail.told.accuracies
 
     @property
     def matrix(self) -> list[list[float] | None]:
-        return self.result.accuracy_matrix if self.result else self._tail.history.matrix
+        return self.result.accuracy_matrix if self.result else self._tail.told.matrix
 
     @property
     def classes(self) -> list[list[int]]:
-        return self.result.classes_per_task if self.result else self._tail.history.classes
+        return self.result.classes_per_task if self.result else self._tail.told.classes
 
     @property
     def class_names(self) -> list[str]:
         """By label; empty where nothing says them."""
-        return self.result.class_names if self.result else self._tail.history.class_names
+        return self.result.class_names if self.result else self._tail.told.class_names
 
     @property
     def collapsed(self) -> int | None:
-        return self.result.collapsed if self.result else self._tail.history.collapsed
+        return self.result.collapsed if self.result else self._tail.told.collapsed
 
     def probes(self) -> list[Probe]:
         """Each with what it found of each class, where the events still say so."""
         if self.result is None:
-            return [probe for probe in self._tail.history.probes if probe.task <= self.tasks]
+            return [probe for probe in self._tail.told.probes if probe.task <= self.tasks]
         if not self.result.probes:
             return []
-        found = {(p.task, p.epoch): p.per_class for p in self.history.probes}
+        found = {(p.task, p.epoch): p.per_class for p in self.told.probes}
         return [
             Probe(
                 p["task"], p["epoch"], p["recall"], p["passed"], p["next_epoch"], found.get((p["task"], p["epoch"]), {})
@@ -428,7 +267,7 @@ class Results:
                 # By the clock it is more: loading and saving count. Of older ones the files may be copies.
                 by_clock = (run.ended - run.begun) / 1e9 if run.begun >= began else 0.0
                 complete.setdefault(method, []).append(max(run.result.seconds, by_clock))
-            elif run is not None and (seconds := run.history.seconds_in_all(run.tasks)) is not None:
+            elif run is not None and (seconds := run.told.seconds_in_all(run.tasks)) is not None:
                 under_way.setdefault(method, []).append(seconds)
         found = {method: fmean(values) for method, values in (under_way | complete).items()}
         others = fmean(found.values()) if found else None
@@ -459,9 +298,9 @@ class Results:
 
 def _seconds_left(run: Run, expected: dict[str, float]) -> float | None:
     """At its own pace; where that is not known yet, as long as others took."""
-    left, history = run.history.seconds_left(run.tasks), run.history
+    left = run.told.seconds_left(run.tasks)
     if left is None and (whole := expected.get(run.spec["method"])) is not None:
-        left = whole * (1 - history.share(run.tasks))
+        left = whole * (1 - run.told.share(run.tasks))
     return left
 
 

@@ -9,8 +9,9 @@ from itertools import accumulate
 from typing import Any
 
 import tfcsr
-from tfcsr.experiments.reading import Probe, Results, Run
+from tfcsr.experiments.reading import Results, Run
 from tfcsr.experiments.statistics import Estimate, optional_estimate
+from tfcsr.experiments.told import Probe
 from tfcsr.reporting.series import COSTS, Group, Series, example, grouped, shown
 from tfcsr.reporting.words import beware, compared, found, headline, rough_time
 
@@ -161,11 +162,11 @@ def _run(run: Run, home: tuple[int, int] | None, errors: dict[str, str]) -> dict
     if run.state == "stopped" and run.name in errors:
         row["words"] = shown(errors[run.name], 400)
     if run.spec and run.state != "damaged":
-        row["share"] = _round(run.history.share(run.tasks), 3)
-    if run.state == "running" and (left := run.history.seconds_left(run.tasks)) is not None:
+        row["share"] = _round(run.told.share(run.tasks), 3)
+    if run.state == "running" and (left := run.told.seconds_left(run.tasks)) is not None:
         row |= {"left": round(left), "words": f"{row['words']}, about {rough_time(left)} left"}
-    if run.spec and run.history.probes:
-        row["recall"] = _round(run.history.probes[-1].recall)
+    if run.spec and run.told.probes:
+        row["recall"] = _round(run.told.probes[-1].recall)
     return row
 
 
@@ -297,7 +298,7 @@ def _timeline(
     run: Run, series: int, label: str, limits: Limits, budget: _Budget, names: _Names, left_out: _Left
 ) -> dict[str, Any] | None:
     """When each probe fired, what it found, and the gap it chose; with what it found of each task and class."""
-    count = len(run.result.probes if run.result is not None else run.history.probes)
+    count = len(run.result.probes if run.result is not None else run.told.probes)
     if not count:
         return None
     name = f"{label}, seed {run.spec['seed']}"
@@ -347,9 +348,9 @@ def _epochs(run: Run) -> list[int]:
     """Epochs of each task; of those to come, as many as they may have."""
     if run.result is not None:
         return run.result.epochs_per_task
-    history = run.history
-    coming = max(history.epochs, history.epoch, 1)
-    return [*history.epochs_per_task, *[coming] * run.tasks][: run.tasks]
+    told = run.told
+    coming = max(told.epochs, told.epoch, 1)
+    return [*told.epochs_per_task, *[coming] * run.tasks][: run.tasks]
 
 
 def _recalled(probes: Sequence[Probe], parts: Sequence[Sequence[int]]) -> list[list[float | None]]:
