@@ -32,6 +32,7 @@ FLOORS = [
     ["testing"],
     ["reporting"],
     ["learner"],
+    ["commands"],
     ["cli", "__main__"],
 ]
 FLOOR = {part: number for number, parts in enumerate(FLOORS) for part in parts}
@@ -78,7 +79,7 @@ def test_no_rooms_for_odds_and_ends():
 def test_the_loop_does_not_print():
     for path in FILES:
         where = path.relative_to(ROOT)
-        if where.parts[0] not in ("cli.py", "reporting") and where.parts != ("learner", "commands.py"):
+        if where.parts[0] not in ("cli.py", "commands.py", "reporting") and where.parts != ("learner", "commands.py"):
             calls = [n for n in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(n, ast.Call)]
             assert not any(ast.unparse(call.func) == "print" for call in calls), path
 

@@ -14,7 +14,8 @@ import pytest
 
 import tfcsr
 from tfcsr import Benchmark, Dataset
-from tfcsr.cli import _spec_fields, parse
+from tfcsr.cli import parse
+from tfcsr.commands import spec_fields
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import SpecError
 from tfcsr.methods import METHODS
@@ -186,7 +187,7 @@ def test_flags_are_the_run_again(name):
     spec = RunSpec(**SPECS[name])
     options = parse(["run", *spec.flags()])
     del options["command"]
-    assert RunSpec.from_dict(_spec_fields(options)) == spec
+    assert RunSpec.from_dict(spec_fields(options)) == spec
     assert set(spec.given()) <= {"benchmark", "method", *SPECS[name]}
 
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conftest import make_spec
-from tfcsr.cli import _spec_fields, parse
+from tfcsr.cli import parse
+from tfcsr.commands import spec_fields
 from tfcsr.errors import SpecError
 from tfcsr.spec import FIELDS, Parts, RunSpec, default_text, known_options, load_spec_file, nearest
 
@@ -256,7 +257,7 @@ def test_its_flags_give_the_very_same_run(fields):
     spec = RunSpec.from_dict(fields)
     options = parse(["run", *spec.flags()])
     del options["command"]
-    assert RunSpec.from_dict(_spec_fields(options)).key() == spec.key()
+    assert RunSpec.from_dict(spec_fields(options)).key() == spec.key()
 
 
 def test_only_what_differs_from_the_defaults_has_to_be_given():

@@ -2,20 +2,17 @@
 
 import argparse
 import os
-import re
-import shlex
 import signal
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NoReturn
 
 import tfcsr
-from tfcsr import plugins, processes
+from tfcsr import commands, plugins, processes
 from tfcsr.data.sources import NAMES as DATASETS
-from tfcsr.errors import SpecError, TfcsrError, TfcsrWarning, printable
+from tfcsr.errors import SpecError, TfcsrError, TfcsrWarning
 from tfcsr.methods.base import BUFFER, PROBE, REPLAY, SCHEDULE
 from tfcsr.options import Option
 from tfcsr.registry import Registry
@@ -24,7 +21,6 @@ from tfcsr.spec import (
     FIELDS,
     LearnerSpec,
     Parts,
-    RunSpec,
     default_text,
     known_options,
     load_spec_file,
@@ -32,8 +28,6 @@ from tfcsr.spec import (
     suggestion,
 )
 
-MOST_SEEDS = 10_000
-LISTS = ("methods", "benchmarks", "models", "policies", "schedules")
 # The groups of `--help`, in their order. A field that is in none of them belongs to the training; the options of a part
 # stand where the field stands that chooses the part.
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -142,7 +136,7 @@ def _together(command: Any) -> Iterator[None]:
     if not place.several:
         yield
         return
-    if command not in (_run, _learn, _resume):
+    if command not in (commands.run, commands.learn, commands.resume):
         raise SpecError("torchrun is for tfcsr run, learn and resume, which train one network: leave it out here")
     if not place.leads:
         warnings.filterwarnings("ignore", category=TfcsrWarning)
@@ -203,16 +197,16 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     parser = Parser(prog="tfcsr", description="Continual learning by replay and spaced recall.")
     parser.add_argument("--version", action="version", version=f"tfcsr {tfcsr.__version__}")
     shown = "learn | predict | recall | run | resume | compare | reproduce | report | watch | plot | data | list"
-    commands = parser.add_subparsers(required=True, metavar=shown, title="commands", parser_class=Command)
+    added = parser.add_subparsers(required=True, metavar=shown, title="commands", parser_class=Command)
 
-    learning = _add_learner(commands, chosen)
+    learning = _add_learner(added, chosen)
 
-    one = commands.add_parser("run", help="train and evaluate one method on a benchmark, and keep the result")
-    one.set_defaults(command=_run)
+    one = added.add_parser("run", help="train and evaluate one method on a benchmark, and keep the result")
+    one.set_defaults(command=commands.run)
     _add_spec_flags(one, _groups(one, chosen), FIELDS, chosen)
 
-    rest = commands.add_parser("resume", help="finish a stopped run, or all stopped runs of a comparison")
-    rest.set_defaults(command=_resume)
+    rest = added.add_parser("resume", help="finish a stopped run, or all stopped runs of a comparison")
+    rest.set_defaults(command=commands.resume)
     rest.add_argument("folder", metavar="DIR", help="the folder of a run or a comparison")
     rest.add_argument(
         "--workers", default="0", metavar="N", help="number of runs at once (default: one per core; 1 on a GPU)"
@@ -220,8 +214,8 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     _add_engine(rest)
     rest.add_argument("--data-dir", metavar="DIR", help=FIELDS["data_dir"].help)
 
-    grid = commands.add_parser("compare", help="run several methods with several seeds, and show how they differ")
-    grid.set_defaults(command=_compare)
+    grid = added.add_parser("compare", help="run several methods with several seeds, and show how they differ")
+    grid.set_defaults(command=commands.compare)
     grid.add_argument("--methods", default="all", metavar="A,B", help="which methods (default: all)")
     grid.add_argument("--seeds", default="5", metavar="N", help="number of seeds, or a list: 3,4,5 (default: 5)")
     grid.add_argument("--baseline", metavar="METHOD", help="the method the others are compared with (default: er)")
@@ -243,10 +237,10 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     fields = [name for name in FIELDS if name not in ("method", "seed")]
     _add_spec_flags(grid, _groups(grid, chosen), fields, chosen)
 
-    paper = commands.add_parser(
+    paper = added.add_parser(
         "reproduce", help="reproduce the paper's tables and figures, each with a verdict; or our own claims"
     )
-    paper.set_defaults(command=_reproduce)
+    paper.set_defaults(command=commands.reproduce)
     paper.add_argument(
         "targets",
         nargs="+",
@@ -283,14 +277,14 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
     paper.add_argument("--device", default="auto", metavar="VALUE", help=FIELDS["device"].help)
     paper.add_argument("--data-dir", metavar="DIR", help=FIELDS["data_dir"].help)
 
-    looking = _add_looking(commands)
+    looking = _add_looking(added)
 
-    data = commands.add_parser("data", help="list, download or check datasets")
+    data = added.add_parser("data", help="list, download or check datasets")
     actions = data.add_subparsers(required=True, metavar="list | fetch NAME | check NAME", title="actions")
     for action, command, text in (
-        ("list", _data_list, "list the datasets, and where they are"),
-        ("fetch", _data_fetch, "download a dataset into the data folder"),
-        ("check", _data_check, "read a whole dataset and validate it"),
+        ("list", commands.data_list, "list the datasets, and where they are"),
+        ("fetch", commands.data_fetch, "download a dataset into the data folder"),
+        ("check", commands.data_check, "read a whole dataset and validate it"),
     ):
         sub = actions.add_parser(action, help=text)
         sub.set_defaults(command=command)
@@ -298,18 +292,18 @@ def _parser(chosen: Sequence[Mapping[str, Any]] = ({},)) -> Parser:
             sub.add_argument("name", metavar="NAME", help=", ".join(DATASETS))
         sub.add_argument("--data-dir", metavar="DIR", help=FIELDS["data_dir"].help)
 
-    names = commands.add_parser("list", help=f"list {', '.join(LISTS)}, or the runs in a folder")
-    names.set_defaults(command=_list)
-    names.add_argument("what", metavar="|".join((*LISTS, "runs")))
+    names = added.add_parser("list", help=f"list {', '.join(commands.LISTS)}, or the runs in a folder")
+    names.set_defaults(command=commands.list_names)
+    names.add_argument("what", metavar="|".join((*commands.LISTS, "runs")))
     names.add_argument("folder", nargs="?", metavar="DIR", help="for runs: their folder (default: results)")
     for one in (*learning, rest, paper, *looking, names):
         _add_plugin(one)
     return parser
 
 
-def _add_learner(commands: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Command]:
-    learn = commands.add_parser("learn", help="train a network on new data and keep it, or go on with a kept one")
-    learn.set_defaults(command=_learn)
+def _add_learner(added: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Command]:
+    learn = added.add_parser("learn", help="train a network on new data and keep it, or go on with a kept one")
+    learn.set_defaults(command=commands.learn)
     learn.add_argument("folder", nargs="?", metavar="MODEL", help="the folder of a kept network, to go on with")
     groups = _groups(learn, chosen)
     data, output = groups["data"], groups["output"]
@@ -324,8 +318,8 @@ def _add_learner(commands: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Com
     output.add_argument("--restart", action="store_true", help="start a stopped learn over, instead of resuming it")
     _add_spec_flags(learn, groups, LearnerSpec.fields(), chosen)
 
-    ask = commands.add_parser("predict", help="predict new images with a kept network: file, label, probability")
-    ask.set_defaults(command=_predict)
+    ask = added.add_parser("predict", help="predict new images with a kept network: file, label, probability")
+    ask.set_defaults(command=commands.predict)
     ask.add_argument("folder", metavar="MODEL", help="the folder of a kept network, made by `learn` or `run`")
     ask.add_argument("files", nargs="+", metavar="FILE", help="images, folders of images, or an .npz with x")
     ask.add_argument(
@@ -335,8 +329,8 @@ def _add_learner(commands: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Com
     ask.add_argument("--csv", action="store_true", help="print CSV, with a header")
     ask.add_argument("--skip-unreadable", action="store_true", help="skip images that cannot be read")
 
-    known = commands.add_parser("recall", help="probe a kept network: recall of each class in its memory")
-    known.set_defaults(command=_recall)
+    known = added.add_parser("recall", help="probe a kept network: recall of each class in its memory")
+    known.set_defaults(command=commands.recall)
     known.add_argument("folder", metavar="MODEL", help="the folder of a kept network")
     known.add_argument("--json", action="store_true", help="print JSON")
     for one in (ask, known):
@@ -344,20 +338,20 @@ def _add_learner(commands: Any, chosen: Sequence[Mapping[str, Any]]) -> list[Com
     return [ask, known]
 
 
-def _add_looking(commands: Any) -> list[Command]:
-    page = commands.add_parser("report", help="write one HTML page of a results folder; it opens from disk")
-    page.set_defaults(command=_report)
+def _add_looking(added: Any) -> list[Command]:
+    page = added.add_parser("report", help="write one HTML page of a results folder; it opens from disk")
+    page.set_defaults(command=commands.report)
     page.add_argument("folder", metavar="DIR", help="the folder of a run or a comparison; runs may still be going")
     page.add_argument("--out", metavar="FILE", help="the file to write (default: DIR/report.html)")
 
-    live = commands.add_parser("watch", help="serve the same page live to browsers on this machine, while runs go on")
-    live.set_defaults(command=_watch)
+    live = added.add_parser("watch", help="serve the same page live to browsers on this machine, while runs go on")
+    live.set_defaults(command=commands.watch)
     live.add_argument("folder", metavar="DIR", help="the folder of a run or a comparison; it need not exist yet")
     live.add_argument("--port", default="0", metavar="N", help="the port (default: 0, any free one)")
     live.add_argument("--host", default="127.0.0.1", metavar="HOST", help="127.0.0.1 (the default) or localhost")
 
-    picture = commands.add_parser("plot", help="write a figure to a file, for a paper")
-    picture.set_defaults(command=_plot)
+    picture = added.add_parser("plot", help="write a figure to a file, for a paper")
+    picture.set_defaults(command=commands.plot)
     picture.add_argument("folder", metavar="DIR", help="the folder of a run or a comparison")
     which = "overview (the default), curves, final, matrix, timeline, retention or cost"
     picture.add_argument("--figure", default="overview", metavar="NAME", help=which)
@@ -440,324 +434,6 @@ def _add_flag(group: Any, option: Option, parts: Sequence[Parts]) -> None:
         group.add_argument(_flag(option.name), action=argparse.BooleanOptionalAction, default=None, help=text)
         return
     group.add_argument(_flag(option.name), metavar=metavar, help=text)
-
-
-def _learn(options: dict[str, Any]) -> None:
-    from tfcsr.learner.commands import learn
-
-    names = ("folder", "data", "out", "size", "head", "skip_unreadable", "again", "restart")
-    ours = {name: options.pop(name) for name in names}
-    if ours["size"] is not None:
-        ours["size"] = _number("size", ours["size"])
-    learn(_console(), fields=_spec_fields(options, of=LearnerSpec.fields()), **ours)
-
-
-def _predict(options: dict[str, Any]) -> None:
-    from tfcsr.learner.commands import predict
-
-    predict(**options)
-
-
-def _recall(options: dict[str, Any]) -> None:
-    from tfcsr.learner.commands import recall
-
-    recall(_console(), **options)
-
-
-def _spec_fields(
-    options: dict[str, Any], methods: Sequence[str] = (), of: Mapping[str, Option] = FIELDS
-) -> dict[str, Any]:
-    """The fields that a command line and its spec file give. A run's own file may be given as it is, for other methods
-    and for a learner too: what they do not have is left out.
-    """
-    file = options.pop("spec")
-    flags = {name: value for name, value in options.items() if value is not None}
-    if file is None:
-        return flags
-    fields = {name: value for name, value in load_spec_file(file).items() if value is not None}
-    runs = [fields | flags | {"method": name} for name in methods] or [fields | flags]
-    apply = {name for given in runs for name in Parts(given, of).options}
-    known = known_options()
-    return {name: value for name, value in fields.items() if name in apply or name not in known} | flags
-
-
-def _run(options: dict[str, Any]) -> None:
-    spec = RunSpec.from_dict(_spec_fields(options))
-    from tfcsr.experiments.machine import on_this_machine
-
-    spec = on_this_machine(spec)
-    if spec.out is None:
-        spec = spec.replace(out=str(Path("results") / f"{_file_name(spec.benchmark)}-{spec.name()}"))
-    _run_spec(spec)
-
-
-def _file_name(benchmark: str) -> str:
-    """`folder:PATH` without what would make folders of it."""
-    return "-".join(part for part in re.split(r"[^\w.]+", benchmark) if part)[-60:]
-
-
-def _run_spec(spec: RunSpec) -> None:
-    from tfcsr.experiments.machine import keep_freed_memory
-    from tfcsr.experiments.run import run
-    from tfcsr.experiments.stop import stopped_by_signals
-    from tfcsr.reporting.progress import RunDisplay
-    from tfcsr.reporting.tables import run_summary, run_table
-
-    console = _console()
-    keep_freed_memory()
-    with stopped_by_signals() as stop, RunDisplay(spec, console) as display:
-        result = run(spec, [display], stop)
-    if not display.begun:
-        console.print(f"this run is already complete in {spec.out}", markup=False, soft_wrap=True)
-    console.print(run_table(result))
-    for line in run_summary(result):
-        console.print(line, markup=False, highlight=False)
-    console.print(f"kept in {spec.out}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _resume(options: dict[str, Any]) -> None:
-    from tfcsr.engines import engine_of
-    from tfcsr.experiments.compare import execute
-    from tfcsr.experiments.folder import RunFolder, incomplete_runs
-    from tfcsr.experiments.result import Result
-    from tfcsr.experiments.stop import stopped_by_signals
-    from tfcsr.reporting.progress import ComparisonDisplay
-    from tfcsr.reporting.words import counted
-
-    folder, workers = Path(options["folder"]), _number("workers", options["workers"])
-    changes = {"data_dir": options["data_dir"]} if options["data_dir"] is not None else {}
-    engine = engine_of(options["engine"], workers, options["address"])
-    alone = (folder / "spec.json").exists()
-    if alone and options["engine"] == "local":
-        _run_spec(RunFolder(folder).spec().replace(**changes))
-        return
-    if processes.here().several:
-        raise SpecError(f"{folder} holds a comparison: torchrun is for one run, leave it out")
-    begun = [RunFolder(folder).spec()] if alone else incomplete_runs(folder)
-    specs = [spec.replace(**changes) for spec in begun]
-    console = _console()
-    if specs:
-        with stopped_by_signals() as stop, ComparisonDisplay(len(specs), console) as display:
-            outcome = execute(specs, watcher=display, stop=stop, engine=engine)
-        failed = sum(not isinstance(entry, Result) for entry in outcome)
-        done = counted(len(specs) - failed, "run")
-        text = f"{done} in {folder} finished, {failed} failed; their `compare` command has the table"
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-        if failed:
-            raise SystemExit(1)
-    else:
-        console.print(f"every run in {folder} is complete", markup=False, highlight=False, soft_wrap=True)
-
-
-def _compare(options: dict[str, Any]) -> None:
-    methods, seeds, baseline = options.pop("methods"), options.pop("seeds"), options.pop("baseline")
-    workers, orders, equal_steps = options.pop("workers"), options.pop("class_orders"), options.pop("equal_steps")
-    engine, address = options.pop("engine"), options.pop("address")
-    from tfcsr.experiments.compare import compare, names_of
-
-    methods = methods if methods == "all" else methods.split(",")
-    fields = _spec_fields(options, names_of(methods, {}, equal_steps=equal_steps))
-    chosen = names_of(methods, fields, equal_steps=equal_steps)
-    for name in ("method", "seed"):  # a run's spec file may be given as it is
-        fields.pop(name, None)
-    out = fields.pop("out", None) or str(
-        Path("results") / f"compare-{_file_name(fields.get('benchmark', 'split-digits'))}"
-    )
-    from tfcsr.experiments.stop import stopped_by_signals
-    from tfcsr.reporting.progress import ComparisonDisplay
-    from tfcsr.reporting.tables import comparison_notes, comparison_table
-
-    which = _seeds(seeds)
-    console = _console()
-    with stopped_by_signals() as stop, ComparisonDisplay(len(chosen) * len(which), console) as display:
-        comparison = compare(
-            methods=chosen,
-            seeds=which,
-            baseline=baseline,
-            out=out,
-            workers=_number("workers", workers),
-            equal_steps=equal_steps,
-            class_orders=_number("class_orders", orders),
-            engine=engine,
-            address=address,
-            watcher=display,
-            stop=stop,
-            **fields,
-        )
-    console.print(comparison_table(comparison))
-    for line in comparison_notes(comparison):
-        console.print(line, markup=False, highlight=False)
-    kept = f"kept in {out}: a folder per run, and {comparison.file}"
-    console.print(kept, markup=False, highlight=False)
-    if comparison.errors:
-        raise SystemExit(1)
-
-
-def _reproduce(options: dict[str, Any]) -> None:
-    from tfcsr.experiments.stop import stopped_by_signals
-    from tfcsr.experiments.study import run_missing
-    from tfcsr.reporting.progress import ComparisonDisplay
-    from tfcsr.reporting.studies import STUDIES, plan_lines, study_of
-
-    data, kind = options["data"], study_of(options["targets"])
-    place = STUDIES[kind].folder + ("" if data is None else f"-{_file_name(data)}")
-    out = Path(options["out"] or Path("results") / place)
-    device, workers = FIELDS["device"].checked(options["device"]), _number("workers", options["workers"])
-    benchmark = None if options["benchmark"] is None else FIELDS["benchmark"].checked(options["benchmark"])
-    seeds = _seeds(options["seeds"])
-    study = STUDIES[kind].open(options["targets"], seeds=seeds, out=out, data=data, also=options["also"])
-    missing = study.missing(benchmark)
-    console = _console()
-
-    def say(lines: Iterable[str]) -> None:
-        for line in lines:
-            console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-    if options["dry_run"]:
-        say(plan_lines(study, benchmark, device, workers, options["data_dir"]))
-        return
-    errors: dict[str, str] = {}
-    # Some runs are known only when others are done: a control replays as much as what it is a control of.
-    while missing and not errors and not options["no_run"]:
-        with stopped_by_signals() as stop, ComparisonDisplay(len(missing), console, study.name) as display:
-            errors = run_missing(
-                study,
-                out,
-                benchmark=benchmark,
-                workers=workers,
-                device=device,
-                data_dir=options["data_dir"],
-                command=shlex.join(["tfcsr", "reproduce", *options["targets"], *_given(options)]),
-                engine=options["engine"],
-                address=options["address"],
-                watcher=display,
-                stop=stop,
-            )
-        missing = study.missing(benchmark)
-    pages = STUDIES[kind].write_pages(study, out)
-    for table in STUDIES[kind].tables(study):
-        console.print(table)
-    say(STUDIES[kind].outcome_lines(study, pages))
-    say(printable(f"{name} failed: {error}") for name, error in errors.items())
-    if errors:
-        raise SystemExit(1)
-
-
-def _given(options: dict[str, Any]) -> list[str]:
-    """The flags that decide what was run, without where on this machine its files lie."""
-    names = ("seeds", "data", "benchmark", "device", "workers", "engine")
-    defaults = {"seeds": "5", "device": "auto", "workers": "0", "engine": "local"}
-    given = [(name, options[name]) for name in names if options[name] not in (None, defaults.get(name))]
-    return [word for name, value in given for word in (f"--{name}", value)]
-
-
-def _report(options: dict[str, Any]) -> None:
-    from tfcsr.reporting.report import write_report
-
-    path = write_report(options["folder"], options["out"])
-    size = path.stat().st_size
-    text = f"{size / 1e6:.1f} MB" if size > 1e6 else f"{size // 1000} kB"
-    print(f"{printable(str(path))} ({text})")
-
-
-def _watch(options: dict[str, Any]) -> None:
-    from tfcsr.reporting.watch import serve
-
-    serve(options["folder"], options["host"], _number("port", options["port"]), lambda text: print(text, flush=True))
-
-
-def _plot(options: dict[str, Any]) -> None:
-    from tfcsr.reporting.figures import plot
-
-    chosen = {name: options[name] for name in ("benchmark", "format", "out")}
-    for name in ("methods", "seeds"):
-        if options[name] is not None:  # with commas, as elsewhere, or apart
-            words = [word for part in options[name] for word in part.split(",") if word]
-            chosen[name] = words if name == "methods" else [_number("seed", word) for word in words]
-    print(printable(str(plot(options["folder"], options["figure"], **chosen))))
-
-
-def _number(name: str, text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise SpecError(f"{name} {text!r} is not a whole number") from None
-
-
-def _seeds(text: str) -> list[int]:
-    """How many, or which: `3` is 0,1,2 and `3,4` is just these."""
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise SpecError(f"seeds {text!r} is not a whole number, nor a list of them like 3,4,5") from None
-    if "," in text:
-        return numbers
-    if not 1 <= numbers[0] <= MOST_SEEDS:
-        raise SpecError(f"seeds {text} is impossible: give how many, from 1 to {MOST_SEEDS}, or which: 3,4,5")
-    return list(range(numbers[0]))
-
-
-def _data_list(options: dict[str, Any]) -> None:
-    from tfcsr.data import sources
-
-    width = max(map(len, sources.NAMES)) + 2
-    for name in sources.NAMES:
-        where, text = sources.describe(name, options["data_dir"])
-        print(f"{name:{width}}{text}" + (f": {where}" if where else f": not here; run tfcsr data fetch {name}"))
-
-
-def _data_fetch(options: dict[str, Any]) -> None:
-    from tfcsr.data import sources
-
-    paths = sources.fetch(options["name"], options["data_dir"])
-    for path in paths:
-        print(path)
-    if not paths:
-        print(f"{options['name']}: nothing to fetch")
-
-
-def _data_check(options: dict[str, Any]) -> None:
-    from tfcsr.data import sources
-
-    for file, state in sources.check(options["name"], options["data_dir"]):
-        print(f"{file}: {state}")
-
-
-def _list(options: dict[str, Any]) -> None:
-    from tfcsr.buffer.policies import POLICIES
-    from tfcsr.data.benchmarks import BENCHMARKS
-    from tfcsr.methods import METHODS
-    from tfcsr.models import MODELS
-    from tfcsr.recall.schedule import SCHEDULES
-
-    what = options["what"]
-    if what == "runs":
-        _list_runs(Path(options["folder"] or "results"))
-        return
-    registries = dict(zip(LISTS, (METHODS, BENCHMARKS, MODELS, POLICIES, SCHEDULES), strict=True))
-    if what not in registries:
-        raise SpecError(f"cannot list {what!r}: use one of {', '.join((*LISTS, 'runs'))}")
-    registry: Any = registries[what]
-    width = max(map(len, registry.forms())) + 2
-    for name in registry.forms():
-        print(f"{name:{width}}{registry.describe(name)}")
-
-
-def _list_runs(folder: Path) -> None:
-    from tfcsr.experiments.folder import list_runs
-
-    runs = [(printable(name), printable(progress)) for name, progress in list_runs(folder)]
-    width = max((len(name) for name, _ in runs), default=0) + 2
-    for name, progress in runs:
-        print(f"{name:{width}}{progress}")
-    if not runs:
-        print(f"no runs in {printable(str(folder))}")
-
-
-def _console() -> Any:
-    from rich.console import Console
-
-    return Console(quiet=not processes.here().leads)
 
 
 if __name__ == "__main__":

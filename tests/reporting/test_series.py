@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.reporting.conftest import HOSTILE, change, one_run
-from tfcsr.cli import _spec_fields, parse
+from tfcsr.cli import parse
+from tfcsr.commands import spec_fields
 from tfcsr.experiments.reading import Results, Run
 from tfcsr.experiments.statistics import estimate, paired_difference
 from tfcsr.methods import METHODS
@@ -143,7 +144,7 @@ def test_the_command_is_the_run(grid):
                 assert command[:2] == ["tfcsr", "run"]
                 options = parse(command[1:])
                 del options["command"]
-                again = RunSpec.from_dict(_spec_fields(options))
+                again = RunSpec.from_dict(spec_fields(options))
                 assert again.key() == RunSpec.from_dict(run.spec).key()
                 assert run.name.endswith(again.key())
 
@@ -220,7 +221,7 @@ def test_class_orders_that_vary_with_the_seed_are_one_series():
             seed = run.spec["seed"]
             options = parse(shlex.split(f"{one.command} --class-order {one.orders[seed]} --seed {seed}")[1:])
             del options["command"]
-            assert RunSpec.from_dict(_spec_fields(options)).key() == RunSpec.from_dict(run.spec).key()
+            assert RunSpec.from_dict(spec_fields(options)).key() == RunSpec.from_dict(run.spec).key()
 
 
 def test_class_orders_that_share_a_seed_stand_apart():
