@@ -270,6 +270,8 @@ def test_a_network_that_has_not_moved_is_at_no_distance():
 
 # When it replays
 
+DUE_ALONE = {"replay_least": 0, "consolidate_at": 0}
+
 
 def replaying(**fields):
     """The epochs that replayed, and the run."""
@@ -285,7 +287,7 @@ def replaying(**fields):
 
 
 def test_it_replays_in_the_epochs_that_are_due():
-    found, training = replaying(epochs=14, replay_least=0)
+    found, training = replaying(epochs=14, **DUE_ALONE)
     assert training.spec.replay_epochs == "due"
     assert found == [(task, epoch) for task in (2, 3) for epoch in (1, 3, 5, 8, 13)]
     # 80 examples: 10 batches of 8 + 8 where replayed, else 5 of 16.
@@ -317,7 +319,7 @@ def test_a_class_that_comes_alone_is_replayed_in_every_epoch(fields):
 
 
 def test_nobody_asks_and_it_replays_all_the_same():
-    fields = {"epochs": 5, "replay_least": 0}
+    fields = {"epochs": 5, **DUE_ALONE}
     assert (
         replaying(probe_mode="none", **fields)[0]
         == replaying(**fields)[0]
@@ -333,7 +335,7 @@ def test_a_short_task_has_no_epoch_to_spare():
 
 def test_the_least_replay_is_spread_over_the_task():
     """10 batches an epoch that replays, and half as many wanted of each by then."""
-    found, training = replaying(epochs=14, replay_least=70)
+    found, training = replaying(epochs=14, replay_least=70, consolidate_at=0)
     assert found == [(task, epoch) for task in (2, 3) for epoch in (1, 3, 5, 7, 8, 11, 13)]
     assert training.replay_batches == 2 * 70
     # Nothing is asked because of it.
@@ -341,7 +343,7 @@ def test_the_least_replay_is_spread_over_the_task():
 
 
 def test_what_a_task_has_replayed_outlasts_a_stop():
-    fields = {"method": "tfcsr-distill", "epochs": 14, "replay_least": 70}
+    fields = {"method": "tfcsr-distill", "epochs": 14, "replay_least": 70, "consolidate_at": 0}
     training, other = make_training(**fields), make_training(**fields)
     for _ in training.advance():
         if (training.task_number, training.epoch) == (2, 6):
@@ -353,8 +355,68 @@ def test_what_a_task_has_replayed_outlasts_a_stop():
 @pytest.mark.parametrize(("least", "epochs"), [(30, (1, 3, 5, 8)), (60, (1, 3, 5, 7, 8)), (120, (1, 2, 3, 4, 5, 6))])
 def test_where_steps_count_the_least_replay_goes_by_them(least, epochs):
     """80 examples make 5 batches of 16, or 10 where replayed: 60 steps are some 12 passes."""
-    found, _ = replaying(steps=60, epochs=1, warmup_epochs=0, replay_least=least)
+    found, _ = replaying(steps=60, epochs=1, warmup_epochs=0, replay_least=least, consolidate_at=0)
     assert found == [(task, epoch) for task in (2, 3) for epoch in epochs]
+
+
+@pytest.mark.parametrize(
+    ("at", "rate", "expected"),
+    [
+        (1e-6, 1e-9, {1, 2, 3, 4, 5, 6, 7}),  # one right answer is enough
+        (100, 1e-9, {1, 3, 5}),  # what is not learned is not known
+        (0, 1e-2, {1, 3, 5}),
+    ],
+)
+def test_once_the_new_is_known_every_epoch_replays(at, rate, expected):
+    found, _ = replaying(epochs=7, replay_least=0, consolidate_at=at, lr=rate)
+    assert found == [(task, epoch) for task in (2, 3) for epoch in sorted(expected)]
+
+
+def test_the_new_is_known_by_the_answers_of_an_epoch():
+    """4 of 5 right are 80 %; the next epoch counts anew, and so does the next task."""
+    training = begun(2, consolidate_at=80, replay_least=0)
+    method, task = training.method, training.tasks.task(2)
+    scores, y = torch.eye(6)[[3, 2, 3, 3]], torch.tensor([3, 2, 3, 3])
+    method.answered(scores, y)
+    method.answered(scores[:1], torch.tensor([2]))
+    assert not method.knows_new
+    method.end_epoch(task, 1)
+    assert method.knows_new
+    assert method.replays(task, 2)
+    assert (method.asked, method.right) == (0, 0)
+    other = begun(2, consolidate_at=80, replay_least=0).method
+    other.load_state_dict(method.state_dict())
+    assert other.knows_new
+    method.answered(scores[:3], torch.tensor([3, 2, 2]))
+    method.end_epoch(task, 2)
+    assert not method.knows_new
+    method.knows_new = True
+    method.begin_task(training.tasks.task(3))
+    assert not method.knows_new
+
+
+def test_the_answers_are_those_among_the_classes_that_arrive():
+    training = begun(2, consolidate_at=50)
+    method = training.method
+    old, new = training.tasks.classes[0][0], training.tasks.classes[1][0]
+    batch, logits = a_batch(training, (new, new, new), (old,))
+    logits = torch.zeros_like(logits).detach()
+    logits[:, old], logits[:2, new] = 9.0, 1.0
+    logits[2, training.tasks.classes[1][1]] = 1.0
+    method.loss(batch, logits)
+    assert (method.asked, method.right) == (3, 2)
+
+
+@pytest.mark.parametrize("epochs", ["all", "1,3", "none"])
+def test_with_epochs_given_nothing_is_counted(epochs):
+    one, other = (trained_weights(replay_epochs=epochs, consolidate_at=at, epochs=4) for at in (0, 1e-6))
+    assert one == other
+
+
+def trained_weights(**fields):
+    _, training = replaying(**fields)
+    assert training.method.asked == 0
+    return [p.tolist() for p in training.model.parameters()]
 
 
 def test_its_settings_are_defaults_that_can_be_given_otherwise():

@@ -49,7 +49,7 @@ def test_the_papers_counters_at_cifars_shape(method, replay_batches, checks, mon
 
 
 def test_at_cifars_shape_what_is_due_is_enough(monkeypatch):
-    """The default of `replay_least` leaves the runs of docs/beyond as they are."""
+    """Defaults leave the runs of docs/beyond as they are; no step is taken here, so that nothing is ever known."""
     replayed = []
 
     def listener(event):

@@ -18,6 +18,7 @@ from tfcsr.experiments.machine import settings
 from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.files import read_json
 from tfcsr.methods import METHODS
+from tfcsr.methods.consolidation import Consolidation
 from tfcsr.models import MODELS
 from tfcsr.training.model_file import read_model
 from tfcsr.training.step import CapturedSteps, PlainSteps
@@ -197,6 +198,24 @@ def test_a_grid_asked_to_stop_ends_in_order_and_goes_on(tmp_path):
         assert process.returncode == 143, said
         assert said.count("\n") <= 1, said
     assert subprocess.run(command, stdout=subprocess.DEVNULL, env=env, check=False).returncode == 0
+
+
+def test_recorded_steps_count_what_is_known_of_the_new(monkeypatch):
+    found = []
+    ends = Consolidation.end_epoch
+
+    def end_epoch(self, task, epoch):
+        found.append((task.number, epoch, int(self.asked), int(self.right)))
+        return ends(self, task, epoch)
+
+    monkeypatch.setattr(Consolidation, "end_epoch", end_epoch)
+    result = final(method="tfcsr-distill", augment="none", epochs=8, consolidate_at=1e-6, replay_least=0)
+    assert [(task, epoch) for task, epoch, *_ in found] == [(t, e) for t in (1, 2, 3) for e in range(1, 9)]
+    assert {asked for _, _, asked, _ in found} == {400}
+    assert all(0 < right <= 400 for *_, right in found)
+    assert found[7][3] > found[0][3]
+    # 400 images, 32 new ones in a batch: every epoch after the first task replays.
+    assert result.replay_batches == 2 * 8 * 13
 
 
 def test_the_gpus_own_generator_is_neither_used_nor_moved():

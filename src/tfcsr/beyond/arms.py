@@ -113,7 +113,7 @@ ADAPTIVE: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 EXAM: Mapping[str, Any] = {"exam_share": 0.1}
 # By the schedule alone, however little it asks for.
-DRIVEN: Mapping[str, Any] = {"replay_epochs": "due", "replay_least": 0}
+DRIVEN: Mapping[str, Any] = {"replay_epochs": "due", "replay_least": 0, "consolidate_at": 0.0}
 # Each ingredient taken away, once.
 WITHOUT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "asymmetric": ("new examples compete with all classes", {"new_classes": "all"}),

@@ -8,9 +8,8 @@ from tfcsr.registry import Registry
 if TYPE_CHECKING:
     from tfcsr.methods.base import Method
 
-METHODS: "Registry[type[Method]]" = Registry(
-    "method", __name__, beside=("base", "distance", "distillation", "fisher", "learner"), needs=("loss", "check")
-)
+BESIDE = ("base", "consolidation", "distance", "distillation", "fisher", "learner")
+METHODS: "Registry[type[Method]]" = Registry("method", __name__, beside=BESIDE, needs=("loss", "check"))
 
 
 def preferred_baseline(names: Iterable[str]) -> str | None:

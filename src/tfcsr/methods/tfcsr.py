@@ -27,7 +27,7 @@ class TaskFocusedConsolidation(ExperienceReplay):
 
     options: ClassVar = (*ExperienceReplay.options, *SCHEDULE, *PROBE)
     hooks = ("probes",)
-    outside_step = ("schedule", "due", "among")
+    outside_step: ClassVar[tuple[str, ...]] = ("schedule", "due", "among")
     style = ("#D55E00", "--")
 
     def __init__(self, learner: "Learner") -> None:

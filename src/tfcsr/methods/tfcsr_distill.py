@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tfcsr.late import torch
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import NEVER, Batch, Mix
-from tfcsr.methods.tfcsr import TaskFocusedConsolidation
+from tfcsr.methods.consolidation import Consolidation
 from tfcsr.options import Option
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ CUTMIX = "share of the batches whose images get a patch of another image (CutMix
 
 
 @METHODS.add("tfcsr-distill")
-class DistilledConsolidation(TaskFocusedConsolidation):
+class DistilledConsolidation(Consolidation):
     """CE(new, over their own classes) + CE(replayed, over all seen) + √(old / new classes) (w T² KL + v (1 - cos)).
 
     The first two as in ER-ACE (Caccia et al. 2022). The others, on all images, from the network before the task to this
@@ -33,7 +33,7 @@ class DistilledConsolidation(TaskFocusedConsolidation):
     """
 
     options: ClassVar = (
-        *(option for option in TaskFocusedConsolidation.options if option.name != "weighting"),
+        *(option for option in Consolidation.options if option.name != "weighting"),
         Option("distill_weight", float, 0.5, "weight of the distillation loss", low=0, high=1e6),
         Option("distill_scaling", str, "root", SCALING, choices=("root", "none")),
         Option("temperature", float, 4.0, "temperature of the distillation", low=0.01, high=1e3),
@@ -73,14 +73,14 @@ class DistilledConsolidation(TaskFocusedConsolidation):
         mix = super().mix(task, epoch)
         self.rivals.copy_(self.known)
         if self.among:  # a class of which nothing is replayed is not to be pushed away
-            self.rivals.zero_()
-            self.rivals[self.among] = True
+            self.rivals.zero_()[self.among] = True
         return mix
 
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
         from tfcsr.methods.distillation import divergence, turn
 
         logits = logits.float()
+        self.answered(logits[: batch.new].masked_fill(~self.arriving, NEVER), batch.y[: batch.new])
         loss = batch.blend(lambda y: self._by_labels(logits, y, batch.new))
         if self.old is not None:
             with torch.no_grad():
