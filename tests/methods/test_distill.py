@@ -407,6 +407,17 @@ def test_the_answers_are_those_among_the_classes_that_arrive():
     assert (method.asked, method.right) == (3, 2)
 
 
+def test_what_has_not_come_yet_is_no_answer():
+    training = begun(2)
+    known = {label for part in training.tasks.classes[:2] for label in part}
+    x = training.tasks.task(1).train.x
+    with torch.no_grad():
+        training.model[-1].bias[list({*range(6)} - known)] = 99.0
+        assert {*training.method.predict(x).argmax(dim=1).tolist()} <= known
+        training.method.known.zero_()  # before the first task
+        assert {*training.method.predict(x).argmax(dim=1).tolist()} <= {*range(6)} - known
+
+
 @pytest.mark.parametrize("epochs", ["all", "1,3", "none"])
 def test_with_epochs_given_nothing_is_counted(epochs):
     one, other = (trained_weights(replay_epochs=epochs, consolidate_at=at, epochs=4) for at in (0, 1e-6))

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, ClassVar
 
 from tfcsr.late import torch
+from tfcsr.methods.base import NEVER
 from tfcsr.methods.tfcsr import TaskFocusedConsolidation
 from tfcsr.options import Option
 
@@ -33,6 +34,7 @@ class Consolidation(TaskFocusedConsolidation):
         # Of an epoch's new examples. As tensors that are changed in place: a recorded step goes on counting in them.
         self.asked, self.right = (torch.zeros((), dtype=torch.int64, device=learner.device) for _ in range(2))
         self.knows_new = False
+        self.known = torch.zeros(learner.classes, dtype=torch.bool, device=learner.device)
 
     def _counts(self) -> bool:
         return self.spec.consolidate_at > 0 and self._replays_due()
@@ -40,6 +42,7 @@ class Consolidation(TaskFocusedConsolidation):
     def begin_task(self, task: "Task") -> None:
         super().begin_task(task)
         self.knows_new = False
+        self.known[list(task.classes)] = True
 
     def replays(self, task: "Task", epoch: int) -> bool:
         return super().replays(task, epoch) or (task.number > 1 and self.knows_new)
@@ -50,6 +53,10 @@ class Consolidation(TaskFocusedConsolidation):
             with torch.no_grad():
                 self.right += (scores.argmax(dim=1) == y).sum()
                 self.asked += len(y)
+
+    def predict(self, x: "Tensor") -> "Tensor":
+        """What has not come yet is no answer; where nothing has, all are as good."""
+        return super().predict(x).masked_fill(~self.known & self.known.any(), NEVER)
 
     def end_epoch(self, task: "Task", epoch: int) -> bool:
         if self._counts():

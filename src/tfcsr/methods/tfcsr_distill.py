@@ -52,14 +52,12 @@ class DistilledConsolidation(Consolidation):
         self.old: nn.Module | None = None
         # As tensors that are changed in place: a recorded step goes on reading them.
         none = torch.zeros(learner.classes, dtype=torch.bool, device=learner.device)
-        self.known, self.past, self.arriving, self.own, self.rivals = (none.clone() for _ in range(5))
+        self.past, self.arriving, self.own, self.rivals = (none.clone() for _ in range(4))
 
     def begin_task(self, task: "Task") -> None:
-        super().begin_task(task)
         self.past.copy_(self.known)
-        self.arriving.zero_()
-        self.arriving[list(task.classes)] = True
-        self.known |= self.arriving
+        super().begin_task(task)
+        self.arriving.zero_()[list(task.classes)] = True
         self.own.copy_(self.arriving if self.spec.new_classes == "own" else self.known)
         if task.number > 1 and (self.spec.distill_weight or self.spec.feature_weight):
             self.old = self.learner.frozen_copy(self.old)
