@@ -128,8 +128,15 @@ def environment(spec: RunSpec) -> dict[str, Any]:
 
 
 def processor() -> str:
+    """Its name, with family and model where they are told: a virtual machine's may be just that of the maker, and
+    processors of one maker do not all round alike.
+    """
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").partition("\n\n")[0].splitlines()
+    except OSError:
+        lines = []
+    told = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    name = told.get("model name") or platform.processor() or platform.machine()
+    if not {"cpu family", "model"} <= told.keys():
+        return name
+    return f"{name} (family {told['cpu family']}, model {told['model']})"
