@@ -343,6 +343,18 @@ def test_an_epoch_without_replay_may_have_the_new_examples_of_a_mixed_one():
     assert same.training.replayed == mixed.training.replayed / 2
 
 
+@pytest.mark.parametrize(("method", "unmixed"), [("er", "same"), ("er-ace", "same"), ("tfcsr-distill", "later")])
+def test_a_control_has_the_new_examples_of_replay_in_every_epoch_in_every_task(method, unmixed):
+    """A method that replays from the second task on has full batches in the first, as if no other were planned."""
+    every, control = (
+        Steps(method=method, epochs=3, new_data="half", **fields)
+        for fields in ({"replay_epochs": "all"}, {"replay_epochs": "1,3", "unmixed": unmixed})
+    )
+    assert control.new == every.new
+    assert control.training.optimizer_steps == every.training.optimizer_steps
+    assert 0 < control.training.replayed < every.training.replayed
+
+
 def test_also_where_half_of_them_go_unused():
     mixed, same = (
         Steps(method="er", epochs=1, new_data="half", **fields)

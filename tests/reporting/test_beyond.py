@@ -200,6 +200,13 @@ def test_what_is_missing_is_named():
     text = text_of(study)
     assert "tfcsr-distill: open, there is no run with replay in every epoch to compare with." in text
     assert "ER: open, there is no run with 25 % of the replay batches or fewer." in text
+    assert "Without runs yet: ER, 9 of 10 rows." in part(text, "frontier")
+    assert "| ER-ACE |" not in part(text, "frontier")
+    for when in ("every", "fourth", "two", "none", "sixteen", "eight", "random"):
+        for seed, spec in study.specs(f"frontier/{OURS}/{when}").items():
+            study.add(record_of(spec, 30.0 + seed))
+    said = "epochs 1, 3, 5, 8, 13, as many new images as with every"
+    assert f"Without runs yet: tfcsr-distill, {said}." in part(text_of(study), "frontier")
 
 
 def test_runs_without_answers_are_no_exam():

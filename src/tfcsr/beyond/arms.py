@@ -135,7 +135,9 @@ def _arms() -> dict[str, Arm]:
     for method in ("er", "er-ace", OURS):
         for when, (label, fields) in WHEN.items():
             by_seed = random_epochs(5) if when == "random" else None
-            arms[f"frontier/{method}/{when}"] = Arm(label, with_recipe(method, **fields), by_seed=by_seed)
+            # With replay in every epoch the others mix batches in the first task too, and we do not.
+            own = {"unmixed": "later"} if (method, when) == (OURS, "same-new") else {}
+            arms[f"frontier/{method}/{when}"] = Arm(label, with_recipe(method, **{**fields, **own}), by_seed=by_seed)
     # What a method does by itself is not run twice.
     for method, when in (("er", "every"), ("er-ace", "every"), (OURS, "spaced")):
         arms[f"frontier/{method}/{when}"] = arms[f"accuracy/{method}"]

@@ -110,9 +110,9 @@ REPLAY = (
         "unmixed",
         str,
         "full",
-        "batches of an epoch without replay: `full` of new examples, or with the `same` new examples as a mixed batch"
-        " and none in place of the replayed ones (a control)",
-        choices=("full", "same"),
+        "batches of an epoch without replay: `full` of new examples; or, as a control, with the `same` new examples as"
+        " a mixed batch and none in place of the replayed ones, in all tasks or from the second on (`later`)",
+        choices=("full", "same", "later"),
     ),
 )
 # Of every method that goes by a schedule.

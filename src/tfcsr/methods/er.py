@@ -72,7 +72,8 @@ class ExperienceReplay(Method):
         batch, held = self.spec.batch_size, len(self.learner.buffer)
         old = self.spec.replay_per_batch or batch // 2
         replays = held > 0 and self.replays(task, epoch)
-        if not replays and self.spec.unmixed == "full":
+        full = self.spec.unmixed == "full" or (self.spec.unmixed == "later" and task.number == 1)
+        if full and not replays:
             return super().mix(task, epoch)
         new = batch - old
         return Mix(

@@ -53,6 +53,7 @@ PAGE = "beyond.md"
 # The paper's own method with this memory.
 PAPERS_BEST = "cifar/tfcsr-1000"
 NO_RUNS = "No runs yet."
+FEW = 3  # are listed
 DIED = "collapsed (one answer to every image); they are in the mean."
 HOW_TO_READ = (
     "**How to read it.** `± x` is half the 95 % confidence interval of the mean over n seeds (Student's t); fewer than"
@@ -278,18 +279,14 @@ def frontier_lines(study: Beyond) -> list[str]:
         )
         for method, points in known.items()
         for point in points
+        if point.n
     ]
-    two = [
-        (
-            NAMES[method],
-            *(
-                with_interval(found, "+", without="–")
-                for found in (own.less_replay, own.more_new, own.together, own.random, own.fourth)
-            ),
-        )
-        for method in METHODS
-        for own in [effects(study, method)]
-    ]
+    two: list[tuple[str, ...]] = []
+    for method in METHODS:
+        own = effects(study, method)
+        found = (own.less_replay, own.more_new, own.together, own.random, own.fourth)
+        if any(found):
+            two.append((NAMES[method], *(with_interval(one, "+", without="–") for one in found)))
     columns = (
         "paired differences, points",
         "less replay, the same new images",
@@ -298,18 +295,25 @@ def frontier_lines(study: Beyond) -> list[str]:
         "5 random epochs against spaced",
         "every fourth epoch against spaced",
     )
-    missing = [f"{NAMES[method]}, {p.label}" for method, points in known.items() for p in points if p.n == 0]
-    without = f"Without runs yet: {'; '.join(missing)}." if missing else ""
+    missing = {NAMES[method]: ([p.label for p in points if not p.n], len(points)) for method, points in known.items()}
     return [
         *markdown_table(header, rows),
-        "",
-        *markdown_table(columns, two),
+        *(["", *markdown_table(columns, two)] if two else []),
         *_sentences(
             [_quarter_said(method, points) for method, points in known.items()],
             _effects_said(study),
             _control_said(study),
-            without,
+            _missing_said(missing),
         ),
+    ]
+
+
+def _missing_said(missing: Mapping[str, tuple[Sequence[str], int]]) -> list[str]:
+    """What has no runs yet, by the method: a few by their names, many by their number, of so many."""
+    return [
+        f"Without runs yet: {name}, {'; '.join(labels) if len(labels) <= FEW else f'{len(labels)} of {of} rows'}."
+        for name, (labels, of) in missing.items()
+        if labels
     ]
 
 
@@ -428,8 +432,8 @@ def exam_lines(study: Beyond) -> list[str]:
     paid = [f"{NAMES[cost.method]} {_points(cost.difference)}" for cost in costs if cost.difference is not None]
     return [
         "After each task the memory is asked what it recalls of each class seen so far, and the test data are asked the"
-        " same. Recall is with the choice restricted to the classes in the memory, which are those seen; accuracy is"
-        " over all outputs. Intervals of the whole are Wilson's; a moment is a run after a task.",
+        " same. Recall is with the choice restricted to the classes in the memory, which are those seen; accuracy is by"
+        " the method's own answers. Intervals of the whole are Wilson's; a moment is a run after a task.",
         "",
         *markdown_table(header, rows),
         *_bias_table(found),
@@ -584,11 +588,10 @@ def elsewhere_lines(study: Beyond) -> list[str]:
         found, title = ranking(study, setting), _setting(study, setting)
         if title in [row[0] for row in rows]:  # on other data settings may coincide
             continue
-        for number, place in enumerate(found.places, start=1):
-            shown = str(number) if place.n else "–"
-            rows.append((title, shown, place.label, with_interval(place.accuracy), _difference(place)))
-        own = found.bound
-        rows.append((title, "bound", own.label, with_interval(own.accuracy), _difference(own)))
+        places = [(str(number), place) for number, place in enumerate(found.places, start=1)]
+        for shown, place in (*places, ("bound", found.bound)):
+            if place.n:
+                rows.append((title, shown, place.label, with_interval(place.accuracy), _difference(place)))
         said.append(_ranking_said(found, title, usual))
     return [
         *markdown_table(("setting", "place", "method", "final accuracy %", "against ER, points"), rows),
@@ -624,13 +627,17 @@ def choice_lines(study: Beyond) -> list[str]:
         (
             NAMES.get(one.method, one.method),
             one.label,
-            "no runs" if one.held_out is None else f"{one.held_out:.2f}",
+            "–" if one.held_out is None else f"{one.held_out:.2f}",
             str(one.n),
             "chosen" if one.chosen else "",
         )
         for tried in found.values()
         for one in tried
+        if one.n
     ]
+    missing = {
+        NAMES[method]: ([one.label for one in tried if not one.n], len(tried)) for method, tried in found.items()
+    }
     said = []
     for method, tried in found.items():
         known = [one for one in tried if one.held_out is not None]
@@ -650,7 +657,7 @@ def choice_lines(study: Beyond) -> list[str]:
         f" {_recipe(PLAIN, RECIPE)}.",
         "",
         *markdown_table(("method", "setting", "held-out accuracy %", "n", ""), rows),
-        *_sentences(said),
+        *_sentences(said, _missing_said(missing)),
     ]
 
 
