@@ -13,13 +13,14 @@ from tfcsr.cli import main
 from tfcsr.data import digits, mnist
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import OutputError
-from tfcsr.experiments.folder import list_runs
+from tfcsr.experiments.folder import RunFolder, list_runs
 from tfcsr.experiments.reading import Results
 from tfcsr.experiments.stop import Interrupted, Stop
 from tfcsr.methods import METHODS
 from tfcsr.methods.er import ExperienceReplay
 from tfcsr.reporting.report import write_report
 from tfcsr.reporting.series import grouped
+from tfcsr.training import VERSION
 
 # As the README has it.
 ANCHORED = '''
@@ -344,3 +345,36 @@ def test_a_base_class_of_ours_counts_by_its_version(tmp_path, monkeypatch):
     monkeypatch.setattr(ExperienceReplay, "version", 2)
     with pytest.raises(OutputError, match="an older version"):
         tfcsr.run(of_method(tmp_path / "run"), [never])
+
+
+OTHER = {"seed": 1, "epochs": 2, "lr": 0.002, "model": "mlp", "policy": "class-balanced", "class_order": [*range(10)]}
+
+
+@pytest.mark.parametrize("change", [None, *OTHER, "missing", "strange"])
+def test_a_folder_that_says_the_same_is_told_from_others_without_being_understood(tmp_path, change, monkeypatch):
+    """As it is by its meaning, which takes longer."""
+    begun = tfcsr.RunSpec(method="er", device="cpu", out=str(tmp_path / "begun"))
+    folder = RunFolder(tmp_path / "begun")
+    folder.path.mkdir()
+    folder.create(begun, origin := {"training": VERSION, "method": 1, "data": "", "code": {}})
+    written = json.loads(folder.spec_file.read_text())
+    if change == "missing":  # of a folder from before there was such a field
+        del written["repeat"]
+    elif change == "strange":
+        written["weather"] = "fine"
+    folder.spec_file.write_text(json.dumps(written))
+    asked = begun.replace(**{change: OTHER[change]}) if change in OTHER else begun
+    asked = asked.replace(out=str(tmp_path / "elsewhere"))
+    found = folder.holds(asked, origin)
+    assert found == (change in (None, "missing"))
+    assert not folder.holds(asked, origin | {"data": "other"})
+    understood = []
+    read = tfcsr.RunSpec.read.__func__
+    monkeypatch.setattr(tfcsr.RunSpec, "read", classmethod(lambda cls, v: understood.append(v) or read(cls, v)))
+    assert folder.holds(asked, origin) == found
+    assert bool(understood) == (change is not None)
+    if found:
+        assert folder.completed(asked, origin) is None
+    else:
+        with pytest.raises(OutputError):
+            folder.completed(asked, origin)
