@@ -109,6 +109,8 @@ def test_what_was_found_is_said(text):
     assert "What an exam costs in accuracy, paired: ER -1." in part(text, "exam")
     assert "| all of it |" in part(text, "ablation")
     assert "against herding" in part(text, "policies")
+    assert all(re.search(rf"^\| {name}, herded \| \d.* \| [+-]\d.* \| [+-]\d", part(text, "policies"), re.MULTILINE)
+               for name in ("ER", "ER-ACE", r"DER\+\+"))  # fmt: skip
     assert all(f"| {value.method} |" in part(text, "field") for value in FIELD)
     assert "split-mnist, 5 tasks of 10 epochs, cnn, memory 200: `tfcsr-distill` is number 1 of 5" in text
     assert part(text, "elsewhere").count("; the order is that at the paper's budget") == 4

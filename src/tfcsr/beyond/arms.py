@@ -106,6 +106,8 @@ WHEN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     ),
 }
 NAMES = {"er": "ER", "er-ace": "ER-ACE", "derpp": "DER++", "icarl": "iCaRL", OURS: OURS, "joint": "joint"}
+# The others that may have a herded memory as well.
+HERDED = ("er", "er-ace", "derpp")
 ADAPTIVE: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "leitner-class": ("Leitner boxes, each class", {"schedule": "leitner", "schedule_per": "class"}),
     "sm2": ("SM-2, the memory", {"schedule": "sm2"}),
@@ -152,6 +154,9 @@ def _arms() -> dict[str, Arm]:
         arms[f"ablation/{name}"] = Arm(label, with_recipe(OURS, **fields))
     for policy in ("reservoir", "ipm", "gradient"):
         arms[f"policies/{policy}"] = Arm(policy, with_recipe(OURS, policy=policy), seeds=3)
+    # On held-out data a herded memory is better for these too: they are not to lag behind for want of it.
+    for method in HERDED:
+        arms[f"policies/herded/{method}"] = Arm(f"{NAMES[method]}, herded", with_recipe(method, policy="herding"))
     for memory in (500, 2000):
         long: dict[str, Any] = {"epochs": 50, "new_data": "all", "buffer_capacity": memory}
         arms[f"field/{memory}/spaced"] = Arm(f"{OURS}, spaced replay", with_recipe(OURS, **long), seeds=3)
@@ -183,7 +188,7 @@ def _choices() -> dict[str, dict[str, Any]]:
     for method in ("er", "er-ace", "derpp", "icarl"):
         tried[f"{NAMES[method]}, this recipe"] = with_recipe(method)
         tried[f"{NAMES[method]}, plain recipe"] = with_recipe(method, PLAIN)
-    for method in ("er", "er-ace", "derpp"):
+    for method in HERDED:
         tried[f"{NAMES[method]}, herded memory"] = with_recipe(method, policy="herding")
     return tried
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pvariance
 
-from tfcsr.beyond.arms import ADAPTIVE, ARMS, FIELD, NAMES, OURS, SECTIONS, WHEN, WITHOUT, FieldValue
+from tfcsr.beyond.arms import ADAPTIVE, ARMS, FIELD, HERDED, NAMES, OURS, SECTIONS, WHEN, WITHOUT, FieldValue
 from tfcsr.beyond.study import Beyond, Row, accuracies, epoch_of_replay
 from tfcsr.experiments.record import Record, question
 from tfcsr.experiments.statistics import FEWEST, Estimate, optional_estimate, paired_difference
@@ -21,6 +21,7 @@ METHODS = ("er", "er-ace", OURS)
 # Points of the frontier that explain others and are no proposals.
 CONTROLS = ("random", "same-new", "sixteen", "eight")
 UPPER_BOUND = "joint"
+HERDED_ARMS = "policies/herded"
 BINS = ((0, 20), (20, 40), (40, 60), (60, 80), (80, 100))
 Z95 = 1.959963984540054
 
@@ -440,9 +441,18 @@ def ablation(study: Beyond) -> list[Outcome]:
 
 def policies(study: Beyond) -> list[Outcome]:
     whole = f"accuracy/{OURS}"
-    arms = [name for name in ARMS if section_of(name) == "policies"]
+    arms = [name for name in ARMS if section_of(name) == "policies" and not name.startswith(f"{HERDED_ARMS}/")]
     balanced = outcome(study, "ablation/herding", whole, "class-balanced")
     return [outcome(study, whole, label="herding"), balanced, *(outcome(study, name, whole) for name in arms)]
+
+
+def herded(study: Beyond) -> list[tuple[Outcome, Estimate | None]]:
+    """The others with a herded memory, against what they have without; and how far ahead of them ours is."""
+    arms = {method: f"{HERDED_ARMS}/{method}" for method in HERDED}
+    return [
+        (outcome(study, arm, f"accuracy/{method}"), paired(study, f"accuracy/{OURS}", arm))
+        for method, arm in arms.items()
+    ]
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from tfcsr.beyond.findings import (
     exam_cost,
     field,
     frontier,
+    herded,
     honesty,
     method_of,
     policies,
@@ -527,22 +528,33 @@ def _word(row: Outcome) -> str:
 
 
 def policy_lines(study: Beyond) -> list[str]:
-    rows = policies(study)
+    rows, others = policies(study), herded(study)
     said = {word: [row.label for row in rows[1:] if _word(row) == word] for word in ("better", "worse", "open")}
+    table = [
+        (row.label, with_interval(row.accuracy), _difference(row), _word(row) if i else "–")
+        for i, row in enumerate(rows)
+        if row.n
+    ]
+    beside = [
+        (row.label, with_interval(row.accuracy), _difference(row), with_interval(lead, "+", without="–"))
+        for row, lead in others
+        if row.n
+    ]
+    header = (
+        "with a herded memory",
+        "final accuracy %",
+        "against class-balanced, points",
+        f"{OURS} is ahead by, points",
+    )
     return [
-        *markdown_table(
-            ("memory policy", "final accuracy %", "against herding, points", "verdict"),
-            [
-                (row.label, with_interval(row.accuracy), _difference(row), _word(row) if i else "–")
-                for i, row in enumerate(rows)
-            ],
-        ),
+        *(markdown_table(("memory policy", "final accuracy %", "against herding, points", "verdict"), table)),
+        *(["", *markdown_table(header, beside)] if beside else []),
         *_sentences(
             f"Better than herding: {_list(said['better'])}." if said["better"] else "",
             f"Worse than herding: {_list(said['worse'])}." if said["worse"] else "",
             f"Not told apart from herding: {_list(said['open'])}." if said["open"] else "",
-            _without_runs(rows),
-            _collapsed(rows),
+            _without_runs([*rows, *(row for row, _ in others)]),
+            _collapsed([*rows, *(row for row, _ in others)]),
         ),
     ]
 
