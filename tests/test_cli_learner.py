@@ -277,8 +277,30 @@ def test_what_is_forgotten_is_said(place, capsys):
     draw(Path("week3"), ("gnu", "hen", "ibis"), each=30)
     printed = said(capsys, "learn", "small", "--data", "week3")
     lost = tfcsr.Learner.load("small").recall().forgotten
-    assert ("being forgotten: " if lost else "nothing is being forgotten") in printed
+    assert ("being forgotten: " if lost else "no sign of forgetting in what was trained on") in printed
+    assert "--exam-share" in said(capsys, "recall", "small")
     assert all(str(label) in said(capsys, "recall", "small").rpartition("being forgotten")[2] for label in lost)
+
+
+def test_an_exam_is_asked_instead(place, capsys):
+    draw(Path("many"), WEEK1, each=40)
+    printed = said(capsys, "learn", "--data", "many", "--out", "judged", *NEW, "--exam-share", "0.2")
+    found = tfcsr.Learner.load("judged").recall()
+    assert found.exam
+    assert f"exam {found.overall:.1f} % of 3 classes; nothing is being forgotten" in printed
+    table = said(capsys, "recall", "judged")
+    assert f"an exam of {found.asked} examples: {found.overall:.1f} % recalled" in table
+    assert "--exam-share" not in table
+    told = json.loads(said(capsys, "recall", "judged", "--json"))
+    assert told["exam"] is True
+    for entry in told["classes"]:
+        cells = next(line.split() for line in table.splitlines() if line.split()[:1] == [entry["class"]])
+        assert cells[1:4] == [str(entry["kept"]), str(entry["asked"]), f"{entry['recall']:.1f}"]
+        assert 0 < entry["asked"] < entry["kept"]
+    said(capsys, "report", "judged")
+    page = Path("judged/report.html").read_text()
+    assert f"of the {found.asked} examples of its exam are recalled now; no class is being forgotten." in page
+    assert "flatters" not in page
 
 
 def test_a_method_without_a_memory_says_so(place, capsys):

@@ -189,21 +189,6 @@ def test_few_questions_bound_the_correlation():
     assert findings.honest_correlation([Pair(1, 0, 1, 50.0)] * 3) is None
 
 
-@given(n=st.integers(1, 500), share=st.floats(0, 1))
-def test_wilsons_interval(n, share):
-    """Its ends are the shares from which what was found is just 1.96 of their own deviations away."""
-    found = round(n * share) / n
-    low, high = (end / 100 for end in findings.wilson(round(n * share), n))
-    assert 0 <= low <= found <= high <= 1
-    for end in (low, high):
-        assert n * (found - end) ** 2 == pytest.approx(1.959964**2 * end * (1 - end), rel=1e-6, abs=1e-12)
-
-
-def test_wilsons_interval_as_it_is_printed():
-    assert findings.wilson(8, 10) == pytest.approx((49.02, 94.33), abs=0.01)
-    assert findings.wilson(0, 10) == pytest.approx((0.0, 27.75), abs=0.01)
-
-
 def test_an_exam_with_known_answers():
     """Two classes, then three: recall 100 and 0, then 50, 50 and 100, against accuracy that is known."""
     study = study_of(seeds=3)

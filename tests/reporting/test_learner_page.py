@@ -193,7 +193,8 @@ def test_the_headline_says_it_all(whole):
 
 def test_many_that_are_being_forgotten_are_counted():
     told = learner(20, 1, 0, 0)
-    assert "no class is being forgotten" in page(told).headline
+    assert "no class shows that it is being forgotten" in page(told).headline
+    assert "no class is being forgotten" in page(told | {"exam": [2] * 20}).headline
     told["recall_now"] = [10.0] * 20
     assert page(told).headline.endswith("and 15 more.")
     assert page(told).headline.count("−") == 5
@@ -207,13 +208,30 @@ def test_five_points_below_its_best_is_being_forgotten(now, forgotten):
     assert ("being forgotten: t-shirt (−5.0 points)" in text) == forgotten
 
 
+@pytest.mark.parametrize(("right", "forgotten"), [(18, False), (13, False), (12, True)])
+def test_of_an_exam_only_what_chance_does_not_explain(right, forgotten):
+    told = learner(1, 1, 0, 0) | {"exam": [20], "recall_now": [5.0 * right]}
+    told["instalments"][0]["recall"] = {"0": 90.0}
+    made = page(told)
+    assert ("being forgotten: t-shirt" in made.headline) == forgotten
+    assert ("no class is being forgotten" in made.headline) != forgotten
+    assert "of the 20 examples of its exam are recalled now" in made.headline
+    assert "20.0 examples of a class on average" in made.words
+    assert "flatters" not in made.words
+
+
+@pytest.mark.parametrize("exam", [None, 3, "x", [], ["x"], [-1], [1e9], {}, [True]])
+def test_an_exam_that_is_none_is_none(exam):
+    assert "flatters" in page(learner(1, 1, 0, 0) | {"exam": exam}).words
+
+
 def test_everything_stands_in_its_order(whole):
     made = page(whole)
     assert [attrs["id"] for tag, attrs in made.tags if tag == "section"] == SECTIONS
     without = page(whole | {"evaluations": []})
     assert [attrs["id"] for tag, attrs in without.tags if tag == "section"] == [s for s in SECTIONS if s != "accuracy"]
     assert "flatters" in made.words
-    assert made.of("code") == ["learner.evaluate(x, y)", "tfcsr predict"]
+    assert made.of("code") == ["learner.evaluate(x, y)", "tfcsr predict", "exam_share=0.1"]
 
 
 def test_classes_with_what_they_lost_first(whole):

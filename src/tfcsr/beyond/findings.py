@@ -8,7 +8,7 @@ from statistics import fmean, pvariance
 from tfcsr.beyond.arms import ADAPTIVE, ARMS, FIELD, HERDED, NAMES, OURS, SECTIONS, WHEN, WITHOUT, FieldValue
 from tfcsr.beyond.study import Beyond, Row, accuracies, epoch_of_replay
 from tfcsr.experiments.record import Record, question
-from tfcsr.experiments.statistics import FEWEST, Estimate, optional_estimate, paired_difference
+from tfcsr.experiments.statistics import FEWEST, Estimate, optional_estimate, paired_difference, wilson
 from tfcsr.experiments.study import section_of
 
 # In points: what is smaller is no loss, and no gain worth having.
@@ -23,7 +23,6 @@ CONTROLS = ("random", "same-new", "sixteen", "eight")
 UPPER_BOUND = "joint"
 HERDED_ARMS = "policies/herded"
 BINS = ((0, 20), (20, 40), (40, 60), (60, 80), (80, 100))
-Z95 = 1.959963984540054
 
 
 def paired(study: Beyond, arm: str, against: str) -> Estimate | None:
@@ -338,15 +337,6 @@ def honest_correlation(pairs: Sequence[Pair]) -> float | None:
 def bias(pairs: Sequence[Pair]) -> float | None:
     """Mean recall minus mean test accuracy of the classes asked for, in points."""
     return fmean(pair.recall - pair.accuracy for pair in pairs) if pairs else None
-
-
-def wilson(right: int, asked: int) -> tuple[float, float]:
-    """Where a share lies with 95 % confidence, in percent, when so many of so many answers were right."""
-    share, square = right / asked, Z95 * Z95
-    middle = (share + square / (2 * asked)) / (1 + square / asked)
-    half = Z95 * math.sqrt(share * (1 - share) / asked + square / (4 * asked * asked)) / (1 + square / asked)
-    # Without rounding: who knows nothing may have an accuracy of 0, who knows all one of 100.
-    return 0.0 if right == 0 else 100 * (middle - half), 100.0 if right == asked else 100 * (middle + half)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Means with their intervals. Nothing is believed from one seed, nor from two."""
+"""Means and shares with their intervals. Nothing is believed from one seed, nor from two."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,6 +10,9 @@ from tfcsr.experiments.student import t_probability, t_quantile
 
 # The interval of two values is 13 times as wide as their distance: it says nothing, and leaves what is possible.
 FEWEST = 3
+Z95 = 1.959963984540054
+# Points of recall or accuracy below its best, from which on a class is said to be forgotten.
+FORGOTTEN = 5.0
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,27 @@ def paired_difference(values: dict[int, float], baseline: dict[int, float]) -> E
     """The mean of value - baseline over the seeds that both have."""
     shared = [values[seed] - baseline[seed] for seed in values if seed in baseline]
     return estimate(shared) if shared else None
+
+
+def wilson(right: int, asked: int) -> tuple[float, float]:
+    """Where a share lies with 95 % confidence, in percent, when so many of so many answers were right."""
+    share, square = right / asked, Z95 * Z95
+    middle = (share + square / (2 * asked)) / (1 + square / asked)
+    half = Z95 * math.sqrt(share * (1 - share) / asked + square / (4 * asked * asked)) / (1 + square / asked)
+    # Without rounding: who knows nothing may have an accuracy of 0, who knows all one of 100.
+    return 0.0 if right == 0 else 100 * (middle - half), 100.0 if right == asked else 100 * (middle + half)
+
+
+def is_forgotten(now: float, best: float, asked: int | None = None) -> bool:
+    """Whether a class, in percent, is too far below its best. Where both rest on few questions, so many, and are not
+    known by heart: only if the 95 % interval of the difference (Newcombe 1998, from Wilson's) leaves 0 out.
+    """
+    if round(best - now, 1) < FORGOTTEN:
+        return False
+    if not asked:
+        return True
+    low, high = (wilson(round(share * asked / 100), asked) for share in (best, now))
+    return best - now > math.hypot(best - low[0], high[1] - now)
 
 
 class Judged(Protocol):

@@ -20,6 +20,7 @@ from tfcsr.experiments.machine import keep_freed_memory
 from tfcsr.experiments.stop import stopped_by_signals
 from tfcsr.learner import Learner
 from tfcsr.learner.folder import is_learner
+from tfcsr.learner.records import Recalled
 from tfcsr.reporting.tables import Column, FittingTable
 from tfcsr.reporting.words import rough_time
 
@@ -27,6 +28,9 @@ from tfcsr.reporting.words import rough_time
 AT_ONCE = 1024
 # What may be given for one learn of a network that has its settings already.
 OF_ONE_LEARN = ("epochs", "device")
+TRAINED_ON = (
+    "these examples were trained on, which flatters; a network begun with --exam-share 0.1 keeps some that were not"
+)
 
 
 def learn(
@@ -126,12 +130,18 @@ def _told(learner: Learner, done: Any, place: Path) -> Iterator[str]:
         f" {rough_time(done.seconds)}"
     )
     if done.recall is not None:
-        lost = learner.recall().forgotten
-        worst = ", ".join(f"{label} ({value:.0f} points)" for label, value in list(lost.items())[:5])
-        said = f"being forgotten: {worst}" if lost else "nothing is being forgotten"
-        yield printable(f"recall {done.recall:.1f} % of {counted(len(learner.classes), 'class', 'classes')}; {said}")
+        found = learner.recall()
+        worst = ", ".join(f"{label} ({value:.0f} points)" for label, value in list(found.forgotten.items())[:5])
+        said = f"being forgotten: {worst}" if worst else _nothing(found)
+        what = "exam" if found.exam else "recall"
+        yield printable(f"{what} {done.recall:.1f} % of {counted(len(learner.classes), 'class', 'classes')}; {said}")
     recall = f"tfcsr recall {place}, " if done.recall is not None else ""
     yield printable(f"kept in {place}: tfcsr predict {place} FILE..., {recall}tfcsr report {place}")
+
+
+def _nothing(found: Recalled) -> str:
+    """That no class is said to be forgotten, as far as the examples asked can tell."""
+    return "nothing is being forgotten" if found.exam else "no sign of forgetting in what was trained on"
 
 
 def predict(
@@ -234,31 +244,34 @@ def recall(console: Console, *, folder: str, json: bool, device: str | None) -> 
     if json:
         _print_json(found)
         return
-    title = f"{counted(found.asked, 'example')} kept: {found.overall:.1f} % recalled"
-    asked = [(found.per_class.get(label), found.best.get(label)) for label in found.kept]
-    known = [None if now is None or best is None else (now, best) for now, best in asked]
+    asked = f"an exam of {counted(found.asked, 'example')}" if found.exam else f"{counted(found.asked, 'example')} kept"
+    title = f"{asked}: {found.overall:.1f} % recalled"
+    values = [(found.per_class.get(label), found.best.get(label)) for label in found.kept]
+    known = [None if now is None or best is None else (now, best) for now, best in values]
     columns = [
         Column("class", [printable(str(label)) for label in found.kept], leading=True, text=True),
         Column("kept", [str(kept) for kept in found.kept.values()]),
+        *([Column("exam", [str(found.questions.get(label, 0)) for label in found.kept])] if found.exam else []),
         Column("recall %", ["-" if one is None else f"{one[0]:.1f}" for one in known]),
         Column("best %", ["-" if one is None else f"{one[1]:.1f}" for one in known]),
         Column("change", ["" if one is None else _change(one[0] - one[1]) for one in known]),
     ]
     console.print(FittingTable(title, columns))
-    lost = found.forgotten
-    names = printable(", ".join(map(str, list(lost)[:10])))
-    console.print(f"being forgotten: {names}" if lost else "nothing is being forgotten", markup=False, highlight=False)
+    names = printable(", ".join(map(str, list(found.forgotten)[:10])))
+    console.print(f"being forgotten: {names}" if names else _nothing(found), markup=False, highlight=False)
+    if not found.exam:
+        console.print(TRAINED_ON, markup=False, highlight=False)
 
 
 def _change(points: float) -> str:
     return f"{points:+.1f}".replace("-", "−") if round(points, 1) else ""
 
 
-def _print_json(found: Any) -> None:
+def _print_json(found: Recalled) -> None:
     rows = [
-        {"class": str(label), "kept": kept, "recall": found.per_class.get(label), "best": found.best.get(label)}
+        {"class": str(label), "kept": kept, "asked": found.questions.get(label, 0)}
+        | {"recall": found.per_class.get(label), "best": found.best.get(label)}
         for label, kept in found.kept.items()
     ]
-    print(
-        json.dumps({"overall": found.overall, "classes": rows, "forgotten": [str(label) for label in found.forgotten]})
-    )
+    forgotten = [str(label) for label in found.forgotten]
+    print(json.dumps({"overall": found.overall, "exam": found.exam, "classes": rows, "forgotten": forgotten}))

@@ -578,7 +578,9 @@ class Learner:
         )
 
     def recall(self) -> Recalled:
-        """Probe the memory now: recall overall and per class. The result also has every earlier probe."""
+        """Probe the memory now, or its exam if there is one: recall overall and per class. The result also has every
+        earlier probe.
+        """
         with settings(self.spec):
             recall = self._ask()
         if recall is None:
@@ -594,6 +596,8 @@ class Learner:
             kept=self._kept(),
             best={label: max(value, best.get(label, 0.0)) for label, value in per_class.items()},
             history=[entry | {"per_class": by_label(entry["per_class"], names)} for entry in self._history.probes],
+            questions=by_label(recall.asked, names),
+            exam=len(self._ready().learner.exam) > 0,
         )
 
     def _ask(self) -> Recall | None:
@@ -604,9 +608,13 @@ class Learner:
         return learner.ask(f"recall/{len(self._history.instalments)}")
 
     def _kept(self) -> dict[Hashable, int]:
-        kept = [memory.y[: len(memory)] for memory in self._memories()]
-        counts = torch.bincount(torch.cat(kept), minlength=len(self._labels)).tolist()
-        return dict(zip(self._labels, counts, strict=True))
+        return dict(zip(self._labels, self._counted(self._memories()), strict=True))
+
+    def _counted(self, memories: Sequence[Buffer]) -> list[int]:
+        """How many of each class they hold."""
+        kept = [memory.y[: len(memory)] for memory in memories]
+        counts: list[int] = torch.bincount(torch.cat(kept), minlength=len(self._labels)).tolist()
+        return counts
 
     def forget(self, label: Hashable) -> int:
         """Remove the examples of a class from the memory, and return how many there were. The network itself does not
@@ -733,6 +741,7 @@ class Learner:
             "classes": [str(label) for label in self._labels],
             "capacity": 0 if loop is None else loop.learner.buffer.capacity + loop.learner.exam.capacity,
             "kept": kept,
+            "exam": [] if loop is None or not len(loop.learner.exam) else self._counted([loop.learner.exam.kept]),
             "recall_now": [last["recall"].get(str(i)) if n else None for i, n in enumerate(kept)],
             "recall_overall": last["overall"],
         }

@@ -3,12 +3,12 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from tfcsr.experiments.result import is_kind
+from tfcsr.experiments.statistics import is_forgotten
 
-# Points of recall or accuracy below its best, from which on a class is said to be forgotten.
-FORGOTTEN = 5.0
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,10 @@ class Instalment:
 
 @dataclass(frozen=True)
 class Recalled:
-    """What is still known of the memory, in percent: overall and of each class; how many examples of each are kept, the
-    best it ever was after a `learn`, and every probe there was. These examples are also replayed, which flatters.
+    """What is still known of the memory, in percent: overall and of each class; how many examples of each are kept and
+    how many of these were asked, the best it ever was after a `learn`, and every probe there was.
+
+    With an `exam` only that was asked: examples never trained on. Without, they are also replayed, which flatters.
     """
 
     overall: float
@@ -51,16 +53,20 @@ class Recalled:
     kept: Mapping[Hashable, int]
     best: Mapping[Hashable, float]
     history: Sequence[Mapping[str, Any]]
+    questions: Mapping[Hashable, int]
+    exam: bool
 
     @property
     def asked(self) -> int:
-        """How many examples the memory holds."""
-        return sum(self.kept.values())
+        """How many examples were asked, of all classes."""
+        return sum(self.questions.values())
 
     @property
     def forgotten(self) -> dict[Hashable, float]:
-        """The classes that lost points from their best, and how many; the most first."""
-        return _lost(self.per_class, self.best)
+        """The classes that lost points from their best, and how many; the most first. Of an exam, which asks little,
+        those that lost more than chance explains.
+        """
+        return _lost(self.per_class, self.best, self.questions if self.exam else {})
 
 
 @dataclass(frozen=True)
@@ -75,11 +81,14 @@ class Evaluation:
 
     @property
     def forgotten(self) -> dict[Hashable, float]:
-        return _lost(self.per_class, self.best)
+        return _lost(self.per_class, self.best, {})
 
 
-def _lost(now: Mapping[Hashable, float], best: Mapping[Hashable, float]) -> dict[Hashable, float]:
-    lost = {label: best[label] - value for label, value in now.items() if best[label] - value >= FORGOTTEN}
+def _lost(
+    now: Mapping[Hashable, float], best: Mapping[Hashable, float], asked: Mapping[Hashable, int]
+) -> dict[Hashable, float]:
+    fell = [label for label, value in now.items() if is_forgotten(value, best[label], asked.get(label))]
+    lost = {label: best[label] - now[label] for label in fell}
     return dict(sorted(lost.items(), key=lambda entry: -entry[1]))
 
 
@@ -178,7 +187,7 @@ def best_of(entries: Sequence[Mapping[str, Any]], name: str) -> dict[str, float]
     return best
 
 
-def by_label(values: Mapping[Any, float], labels: Sequence[Hashable]) -> dict[Hashable, float]:
+def by_label(values: Mapping[Any, Value], labels: Sequence[Hashable]) -> dict[Hashable, Value]:
     """What is known by a class's number, by its label."""
     return {labels[int(number)]: value for number, value in values.items()}
 

@@ -9,12 +9,12 @@ from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
+from tfcsr.experiments.statistics import is_forgotten
 from tfcsr.reporting.series import shown
 from tfcsr.reporting.view import class_names, thinned
 from tfcsr.reporting.words import rough_time
 
 LARGEST = 2_000_000  # bytes
-FORGOTTEN = 5.0  # points below its best: then a class is said to be being forgotten
 MOST_NAMED = 5  # of them, in the headline
 WHOLE = 1 << 53
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -114,6 +114,7 @@ class _Class:
     learned: int | None = None
     seen: int = 0
     kept: int | None = None
+    asked: int = 0  # of an exam, if there is one
     recall: list[tuple[int, float]] = field(default_factory=list)
     now: float | None = None
     accuracy: list[tuple[int, float]] = field(default_factory=list)
@@ -144,9 +145,18 @@ class _Class:
         """Points below its best, by recall or by accuracy."""
         return -min(self.change or 0.0, self.accuracy_change or 0.0)
 
+    @cached_property
+    def recall_fell(self) -> bool:
+        return self.now is not None and self.best is not None and is_forgotten(self.now, self.best, self.asked)
+
+    @cached_property
+    def accuracy_fell(self) -> bool:
+        last, best = self.accuracy_last, self.accuracy_best
+        return last is not None and best is not None and is_forgotten(last, best)
+
     @property
     def forgotten(self) -> bool:
-        return self.lost >= FORGOTTEN
+        return self.recall_fell or self.accuracy_fell
 
 
 class _Learner:
@@ -167,7 +177,7 @@ class _Learner:
         self.probes = [probe for probe in probes if probe is not None]
         unfinished = told.get("unfinished")
         self.unfinished = _mapping(unfinished) if isinstance(unfinished, Mapping) else None
-        self._tell(_list(told.get("kept")), _list(told.get("recall_now")))
+        self._tell(_list(told.get("kept")), _list(told.get("recall_now")), _list(told.get("exam")))
 
     def _instalment(self, entry: Mapping[str, Any], place: int) -> _Instalment:
         return _Instalment(
@@ -217,10 +227,12 @@ class _Learner:
         labels = [label for value in _list(values) if (label := _count(value)) is not None]
         return [label for label in labels if label < len(self.classes)]
 
-    def _tell(self, kept: list[Any], now: list[Any]) -> None:
+    def _tell(self, kept: list[Any], now: list[Any], exam: list[Any]) -> None:
         """Each class what was said of it."""
         for one, count in zip(self.classes, kept, strict=False):
             one.kept = _count(count)
+        for one, count in zip(self.classes, exam, strict=False):
+            one.asked = _count(count) or 0
         for one, value in zip(self.classes, now, strict=False):
             one.now = _percent(value)
         for place, instalment in enumerate(self.instalments):
@@ -240,6 +252,11 @@ class _Learner:
     @property
     def kept(self) -> int:
         return sum(one.kept or 0 for one in self.classes)
+
+    @cached_property
+    def exam(self) -> int:
+        """How many of them are never trained on: then these alone are asked."""
+        return sum(one.asked for one in self.classes)
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
@@ -306,6 +323,8 @@ def _view(learner: _Learner, limits: Limits) -> dict[str, Any]:
         "knows": _knows(learner),
         "remembers": _remembers(learner),
         "known": any(one.now is not None or one.accuracy for one in learner.classes),
+        # What was trained on may be known by heart: that it is recalled says little.
+        "honest": learner.exam > 0 or any(one.accuracy for one in learner.classes),
         "forgotten": _forgotten(learner, order),
         "facts": _facts(learner),
         "unfinished": _unfinished(learner),
@@ -329,8 +348,9 @@ def _knows(learner: _Learner) -> str:
 def _remembers(learner: _Learner) -> str:
     parts = []
     if learner.overall is not None:
-        kept = f"the {_many(learner.kept, 'example')} kept" if learner.kept else "what is kept"
-        parts.append(f"{learner.overall:.1f} % of {kept} {'is' if learner.kept < 2 else 'are'} recalled now")
+        count = learner.exam or learner.kept
+        kept = f"the {_many(count, 'example')} {'of its exam' if learner.exam else 'kept'}" if count else "what is kept"
+        parts.append(f"{learner.overall:.1f} % of {kept} {'is' if count < 2 else 'are'} recalled now")
     last = next((one for one in reversed(learner.evaluations) if one.accuracy is not None), None)
     if last is not None:
         data = "" if last.examples is None else f" of {_many(last.examples, 'example')}"
@@ -353,6 +373,8 @@ def _facts(learner: _Learner) -> list[tuple[str, str]]:
     facts.append(("examples seen", f"{sum(one.seen for one in learner.classes):,}"))
     if learner.capacity:
         facts.append(("examples kept", f"{learner.kept:,} of {learner.capacity:,}"))
+    if learner.exam:
+        facts.append(("of these, the exam", f"{learner.exam:,}"))
     if learner.overall is not None:
         facts.append(("recall now", f"{learner.overall:.1f} %"))
     accuracies = [one.accuracy for one in learner.evaluations if one.accuracy is not None]
@@ -379,10 +401,10 @@ def _row(learner: _Learner, one: _Class, low: int, limits: Limits) -> dict[str, 
         "now": _tenths(one.now),
         "best": _tenths(one.best),
         "change": _signed(one.change),
-        "fell": one.change is not None and one.change <= -FORGOTTEN,
+        "fell": one.recall_fell,
         "accuracy": _tenths(one.accuracy_last),
         "accuracy_best": _tenths(one.accuracy_best),
-        "accuracy_fell": one.accuracy_change is not None and one.accuracy_change <= -FORGOTTEN,
+        "accuracy_fell": one.accuracy_fell,
         "spark": _spark(learner, one, low, limits.points),
     }
 
