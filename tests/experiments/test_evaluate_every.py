@@ -12,10 +12,10 @@ from tests.conftest import make_spec, make_training
 from tfcsr import run
 from tfcsr.data.tasks import TaskSequence
 from tfcsr.errors import OutputError
-from tfcsr.experiments import training as of_runs
 from tfcsr.experiments.reading import Results
 from tfcsr.experiments.record import Record, Records
 from tfcsr.experiments.result import Result
+from tfcsr.methods import learner as of_methods
 from tfcsr.reporting.figures import figure
 from tfcsr.reporting.progress import RunDisplay
 from tfcsr.reporting.series import grouped
@@ -182,15 +182,15 @@ def test_many_scores_are_asked_for_in_blocks(monkeypatch, scenario):
     fields = {"method": "er", "tasks": 3, "epochs": 1, "scenario": scenario}
     whole = make_training(**fields)
     whole.run()
-    monkeypatch.setattr(of_runs, "PART_ON_GPU", 7)
-    monkeypatch.setattr(of_runs, "MOST_SCORES", 1)
+    monkeypatch.setattr(of_methods, "PART_ON_GPU", 7)
+    monkeypatch.setattr(of_methods, "MOST_SCORES", 1)
     parts = make_training(**fields)
     sizes = []
     predict = parts.method.predict
     parts.method.predict = lambda x: sizes.append(len(x)) or predict(x)
-    parts._ask_memory = lambda task: None
     parts.run()
     assert max(sizes) == 7
+    assert parts.recall_right == whole.recall_right
     assert parts.accuracy_matrix == whole.accuracy_matrix
     assert parts.collapsed == whole.collapsed
 

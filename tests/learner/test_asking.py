@@ -26,6 +26,7 @@ from tests.learner.conftest import (
 )
 from tfcsr import METHODS, Learner
 from tfcsr.errors import SpecError
+from tfcsr.methods import learner as of_methods
 
 EVERYTHING = ("m", "n", "b", "a", "c")
 WITH_MEMORY = [name for name in SHIPPED if "buffer_capacity" in {option.name for option in METHODS.options(name)}]
@@ -49,6 +50,24 @@ def test_probabilities_are_in_the_order_of_the_classes(method):
     assert found.min() >= 0
     labels = learner.predict(x)
     assert labels.tolist() == [learner.classes[i] for i in found.argmax(axis=1)]
+
+
+@pytest.mark.parametrize("method", ["er", "icarl", "tfcsr-distill"])
+def test_of_many_examples_and_classes_some_are_asked_about_at_a_time(method, monkeypatch):
+    learner = diligent(A, B, C, method=method)
+    x, y = images(EVERYTHING, seed=4)
+    whole = learner.predict(x), learner.predict_proba(x), learner.predict(x, among=["a", "b"]), learner.recall()
+    accuracy = learner.evaluate(x, y).accuracy
+    monkeypatch.setattr(of_methods, "PART_ON_GPU", 3)
+    monkeypatch.setattr(of_methods, "MOST_SCORES", 1)
+    asked, predict = [], learner._loop.method.predict
+    monkeypatch.setattr(learner._loop.method, "predict", lambda x: asked.append(len(x)) or predict(x))
+    np.testing.assert_array_equal(learner.predict(x), whole[0])
+    np.testing.assert_allclose(learner.predict_proba(x), whole[1], rtol=1e-5, atol=1e-7)
+    np.testing.assert_array_equal(learner.predict(x, among=["a", "b"]), whole[2])
+    assert learner.recall() == whole[3]
+    assert learner.evaluate(x, y).accuracy == accuracy
+    assert max(asked) == 3
 
 
 def test_answers_are_in_the_users_own_words():

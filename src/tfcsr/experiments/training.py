@@ -17,15 +17,12 @@ from tfcsr.data.tasks import Examples, Task, TaskSequence
 from tfcsr.data.views import Views
 from tfcsr.errors import SpecError
 from tfcsr.metrics import pooled_accuracy
-from tfcsr.models.predict import PART_ON_GPU
 from tfcsr.spec import RunSpec
 from tfcsr.training.events import Events, Listener
 from tfcsr.training.loop import Loop, build_model
 
 # What is known after each task, by the type of its numbers in an array.
 _TABLES = {"accuracy_matrix": "d", "class_accuracy": "d", "recall_asked": "q", "recall_right": "q"}
-# Scores of test examples, one for each class, that are held at once.
-MOST_SCORES = 2**22
 
 
 @dataclass(frozen=True)
@@ -164,17 +161,14 @@ class Training(Loop):
         return len(found.chosen[:asked].unique()) == 1
 
     def _predict(self, seen: int = 0) -> "_Answers":
-        """The method's answers to all test examples, after `seen` tasks. In blocks: what it says of each class, for all
-        examples at once, would be as large as both are many.
-        """
+        """The method's answers to all test examples, after `seen` tasks."""
         test, classes = self.tasks.test, self.learner.classes
         # With one class a task, always naming the newest is mere forgetting, and where the task is told, it is an
         # answer of each task's own; then the scores themselves must not move.
         by_scores = seen > 0 and (len(self.tasks.classes[seen - 1]) == 1 or self.learner.task_of is not None)
         chosen, still = [], []
         first: Tensor | None = None
-        # Of whole parts as a network is asked in, or the last bits would depend on where a block ends.
-        rows = max(1, MOST_SCORES // classes // PART_ON_GPU) * PART_ON_GPU
+        rows = self.learner.rows_at_once
         for x, y in zip(test.x.split(rows), test.y.split(rows), strict=True):
             scores = self.method.predict(x)
             if scores.shape != (len(x), classes):

@@ -499,27 +499,29 @@ class Learner:
         """The predicted label of each example, as the user gave it. With `among`, one of these labels: for whoever
         knows which of them can be meant, such as those of one task.
         """
-        return self._named(self._scores(x, among).argmax(dim=1))
+        return self._named(self._asked(x, among, lambda scores: scores.argmax(dim=1)))
 
     def predict_proba(self, x: Any, among: Iterable[Hashable] | None = None) -> np.ndarray:
         """Class probabilities, one row per example, with columns in the order of `classes`. With `among`, all other
         labels have probability 0.
         """
-        found: np.ndarray = self._scores(x, among).float().softmax(dim=1).cpu().numpy()
+        found: np.ndarray = self._asked(x, among, lambda scores: scores.float().softmax(dim=1)).cpu().numpy()
         return found
 
-    def _scores(self, x: Any, among: Iterable[Hashable] | None = None) -> Tensor:
+    def _asked(self, x: Any, among: Iterable[Hashable] | None, answer: Callable[[Tensor], Tensor]) -> Tensor:
+        """What `answer` makes of the scores, of which only those of some labels count, if given."""
         loop = self._ready()
         assert self._form is not None
         meant = None if among is None else self._numbers(among)
-        arrival = read_unlabelled(x, self._form)
-        with settings(self.spec):
-            found = self._answers(loop, arrival)
-        if meant is None:
-            return found
-        others = torch.ones(found.shape[1], dtype=torch.bool, device=found.device)
-        others[meant] = False
-        return found.masked_fill(others, -torch.inf)
+
+        def of(scores: Tensor) -> Tensor:
+            if meant is None:
+                return answer(scores)
+            others = torch.ones(scores.shape[1], dtype=torch.bool, device=scores.device)
+            others[meant] = False
+            return answer(scores.masked_fill(others, -torch.inf))
+
+        return self._answers(loop, read_unlabelled(x, self._form), of)
 
     def _numbers(self, labels: Iterable[Hashable]) -> list[int]:
         known = {label: number for number, label in enumerate(self.classes)}
@@ -529,13 +531,17 @@ class Learner:
             raise SpecError(f"{what}: the classes are {_some(self.classes)}")
         return [known[label] for label in asked]
 
-    def _answers(self, loop: Loop, arrival: Arrival) -> Tensor:
+    def _answers(self, loop: Loop, arrival: Arrival, answer: Callable[[Tensor], Tensor]) -> Tensor:
+        """What `answer` makes of the method's scores, some examples at a time: neither the examples nor the scores of
+        all of them need fit the memory.
+        """
         found = []
-        rows = rows_in_block(arrival.x[0])
-        for start in range(0, len(arrival.x), rows):
-            found.append(loop.method.predict(arrival.x[start : start + rows]))
-            if arrival.mapped is not None:
-                arrival.mapped.release()
+        rows = min(rows_in_block(arrival.x[0]), loop.learner.rows_at_once)
+        with settings(self.spec):
+            for start in range(0, len(arrival.x), rows):
+                found.append(answer(loop.method.predict(arrival.x[start : start + rows])))
+                if arrival.mapped is not None:
+                    arrival.mapped.release()
         return torch.cat(found)
 
     def _named(self, chosen: Tensor) -> np.ndarray:
@@ -555,8 +561,7 @@ class Learner:
         """
         loop = self._ready()
         arrival = read(x, y, form=self._form, size=self._size)
-        with settings(self.spec):
-            chosen = self._answers(loop, arrival).argmax(dim=1).cpu().numpy()
+        chosen = self._answers(loop, arrival, lambda scores: scores.argmax(dim=1)).cpu().numpy()
         truth = np.array([self._labels.get(label, -1) for label in arrival.labels])[arrival.codes]
         right = chosen == truth
         per_class = {label: 100 * float(right[arrival.codes == i].mean()) for i, label in enumerate(arrival.labels)}

@@ -18,13 +18,15 @@ from tfcsr.errors import SpecError
 from tfcsr.generators import Generators
 from tfcsr.methods.base import NEVER, Method
 from tfcsr.models.head import Body, features, in_two
-from tfcsr.models.predict import predict
+from tfcsr.models.predict import PART_ON_GPU, predict
 from tfcsr.recall.exam import Exam
-from tfcsr.recall.probe import Recall, score
+from tfcsr.recall.probe import Recall, graded, score
 from tfcsr.spec import RunSpec
 
 # Of a large memory so many are asked once a task is learned: enough for half a point.
 MOST_ASKED = 10_000
+# Scores of examples, one for each class, that are held at once.
+MOST_SCORES = 2**22
 
 
 @dataclass
@@ -148,11 +150,29 @@ class Learner:
         """The class of the highest score, among those that can be meant."""
         return self.within(scores, y, -torch.inf).argmax(dim=1)
 
+    @property
+    def rows_at_once(self) -> int:
+        """How many examples a method is asked about at once: what it says of each class, for all of them, would be as
+        large as both are many. Whole parts as a network is asked in, or the last bits would depend on where they end.
+        """
+        return max(1, MOST_SCORES // max(1, self.classes) // PART_ON_GPU) * PART_ON_GPU
+
+    def chosen(self, x: Tensor, y: Tensor, among: Tensor | None = None) -> Tensor:
+        """The method's answers to stored images with these labels; among some classes, if given."""
+        found, rows = [], self.rows_at_once
+        for some, labels in zip(x.split(rows), y.split(rows), strict=True):
+            scores = self.method.predict(some)
+            if among is None:
+                found.append(self.answers(scores, labels))
+            else:
+                found.append(among[self.within(scores, labels, -torch.inf)[:, among].argmax(dim=1)])
+        return torch.cat(found)
+
     def accuracy(self, examples: Examples) -> float:
         if len(examples) == 0:
             raise SpecError("there is nothing to measure on: raise held_out, so that some examples are held out")
-        chosen = self.answers(self.method.predict(examples.x), examples.y)
-        return 100 * int((chosen == examples.y).sum()) / len(examples)
+        right = self.chosen(examples.x, examples.y) == examples.y
+        return 100 * int(right.sum()) / len(examples)
 
     def recall(self, task: int, epoch: int) -> Recall:
         """One memory check, by the spec's probe mode.
@@ -177,10 +197,10 @@ class Learner:
         """
         asked = self.asked
         chosen = asked.draw(1, min(count, len(asked)), self.generators.at(moment))[0]
-        x = asked.examples(chosen)
-        found = self.logits(x, train_mode=True) if train_mode else self.method.predict(x)
-        y = asked.y[chosen]
-        return score(self.within(found, y, -torch.inf), y, self.classes_kept())
+        x, y, kept = asked.examples(chosen), asked.y[chosen], self.classes_kept()
+        if train_mode:  # all examples together move the statistics
+            return score(self.within(self.logits(x, train_mode=True), y, -torch.inf), y, kept)
+        return graded(self.chosen(x, y, kept), y, self.classes)
 
     def classes_kept(self) -> Tensor:
         """The classes of which the memory has examples, ascending."""

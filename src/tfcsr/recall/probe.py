@@ -43,9 +43,13 @@ def probe(
 
 def score(found: Tensor, y: Tensor, classes: Tensor) -> Recall:
     """The recall that a model's scores for these examples amount to."""
-    chosen = classes[found[:, classes].argmax(dim=1)]
-    asked = torch.bincount(y, minlength=found.shape[1]).tolist()
-    right = torch.bincount(y[chosen == y], minlength=found.shape[1]).tolist()
+    return graded(classes[found[:, classes].argmax(dim=1)], y, found.shape[1])
+
+
+def graded(chosen: Tensor, y: Tensor, classes: int) -> Recall:
+    """The recall that these answers amount to."""
+    asked = torch.bincount(y, minlength=classes).tolist()
+    right = torch.bincount(y[chosen == y], minlength=classes).tolist()
     counts = {label: n for label, n in enumerate(asked) if n}
     per_class = {label: 100 * right[label] / n for label, n in counts.items()}
     return Recall(100 * sum(right) / len(y), per_class, counts)
