@@ -71,7 +71,7 @@ def refuse(message: str) -> NoReturn:
 
 
 def show(title: str, rows: list[Row], file: Path | None) -> None:
-    """A table on the terminal; with a file, the same as JSON with the machine it was measured on."""
+    """On the terminal, rows of one kind in one table; with a file, as JSON with the machine it was measured on."""
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else None
     machine = {
         "tfcsr": tfcsr.__version__,
@@ -82,19 +82,31 @@ def show(title: str, rows: list[Row], file: Path | None) -> None:
         "gpu": gpu,
         "date": datetime.now(UTC).date().isoformat(),
     }
-    table = Table(
-        title=f"{title} ({gpu or processor()}, {cores()} cores, torch {torch.__version__}, {machine['date']})"
-    )
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    for column in columns:
-        table.add_column(column, justify="left" if column == "what" else "right")
-    for row in rows:
-        table.add_row(*(_text(row.get(column, "")) for column in columns))
-    Console(width=120).print(table)
+    console = Console(width=120)
+    console.print(f"{title} ({gpu or processor()}, {cores()} cores, torch {torch.__version__}, {machine['date']})")
+    for group in _kinds(rows):
+        table = Table()
+        columns = list(dict.fromkeys(name for row in group for name in row))
+        for column in columns:
+            table.add_column(column, justify="left" if column == "what" else "right")
+        for row in group:
+            table.add_row(*(_text(row.get(column, "")) for column in columns))
+        console.print(table)
     if file is not None:
         file.write_text(
             json.dumps({"title": title, "machine": machine, "rows": rows}, indent=1) + "\n", encoding="utf-8"
         )
+
+
+def _kinds(rows: list[Row]) -> list[list[Row]]:
+    """Rows that follow each other, as long as one has all the columns of the other."""
+    groups: list[list[Row]] = []
+    for row in rows:
+        if groups and (row.keys() <= (last := max(groups[-1], key=len).keys()) or last <= row.keys()):
+            groups[-1].append(row)
+        else:
+            groups.append([row])
+    return groups
 
 
 def _text(value: Any) -> str:

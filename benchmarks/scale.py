@@ -13,12 +13,12 @@ two seconds are its start.
 
 import json
 import os
-import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -29,44 +29,81 @@ from benchmarks.measure import Row, arguments, refuse, show
 TRAIN, TEST = 20, 5  # of each class
 MOST_EVALUATED = 1000  # tasks, each of them
 ROOT = str(Path(__file__).parent.parent.resolve())
-MODEL = ("--model", "mlp", "--hidden", "64", "--method", "er", "--threads", "1", "--device", "cpu")
+TFCSR = ("-m", "tfcsr")
+SETTINGS = ("--benchmark", "npz:data.npz", "--model", "mlp", "--hidden", "64", "--threads", "1", "--device", "cpu")
+# A grid of so many seeds; the command line takes no more than 10,000.
+COMPARE = """
+import sys, tfcsr
+settings = {"model": "mlp", "hidden": 64, "threads": 1, "device": "cpu", "tasks": 5, "epochs": 1}
+tfcsr.compare(benchmark="npz:data.npz", methods=["er"], seeds=range(int(sys.argv[1])), out=sys.argv[2], **settings)
+"""
+
+
+# A small process between this one and the one that is measured: Linux counts the memory of the parent as the child's.
+MEASURED = """
+import json, os, subprocess, sys
+child = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE, text=True)
+told = child.stdout.read().splitlines()
+_, status, used = os.wait4(child.pid, 0)
+row = {"processor s": round(used.ru_utime + used.ru_stime, 2), "memory MB": round(used.ru_maxrss / 1000)}
+print(json.dumps(row | (json.loads(told[-1]) if told and told[-1].startswith("{") else {})))
+sys.exit(os.waitstatus_to_exitcode(status) != 0)
+"""
 
 
 def main() -> None:
     most = {"classes": 10_000, "tasks": 1000, "instalments": 100}
     most |= {"examples": 1_000_000, "memory": 1_000_000, "runs": 10_000}
     asked = arguments(__doc__, dict.fromkeys(most, 0), (), **most)
+    # What is measured is shown, however it ends.
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as place:
-        os.chdir(place)
-        for classes in _up_to(asked.classes, 100):
-            _write(classes, TRAIN)
-            rows.append({"what": f"{classes:,} classes in 10 tasks"} | _run("--tasks", "10", "--epochs", "1"))
-        for tasks in _up_to(asked.tasks, 10):
-            _write(max(1000, tasks), TRAIN)
-            more = ("--tasks", str(tasks), "--epochs", "1")
-            what = f"{tasks:,} tasks of {max(1000, tasks):,} classes"
-            if tasks <= MOST_EVALUATED:
-                rows.append({"what": f"{what}, evaluated after each"} | _run(*more))
-            if tasks > 10:
-                every = ("--evaluate-every", str(tasks // 10))
-                rows.append({"what": f"{what}, evaluated 10 times"} | _run(*more, *every))
-        for instalments in _up_to(asked.instalments, 10):
-            rows.append({"what": f"{instalments:,} instalments of two new classes"} | _saves(instalments))
-        for examples in _up_to(asked.examples, 10_000):
-            _write(10, examples // 10)
-            rows.append({"what": f"{examples:,} examples in 2 tasks, 100 steps each"} | _run(*_few_steps(1000)))
-        for memory in _up_to(asked.memory, 10_000):
-            _write(10, 2 * memory // 10)
-            for where in ("ram", "disk"):
-                cost = _run(*_few_steps(memory), "--buffer-on", where) | {"rows MB": _megabytes("out/buffer/*.rows")}
-                rows.append({"what": f"a memory of {memory:,} ({where}), 100 steps a task"} | cost)
-            rows.append({"what": f"the same of 3x8x8, alone: {memory:,} on disk"} | _alone(memory))
-        for runs in _up_to(asked.runs, 1000):
-            _folders(runs)
-            cost = _process("report", "many")
-            rows.append({"what": f"report of {runs:,} runs"} | cost | {"page MB": _megabytes("many/report.html")})
-    show("scale", rows, asked.json)
+    home = Path.cwd()
+    try:
+        with tempfile.TemporaryDirectory() as place:
+            os.chdir(place)
+            rows.extend(_measured(asked))
+    finally:
+        os.chdir(home)
+        show("What more of it costs", rows, asked.json)
+
+
+def _measured(asked: Namespace) -> Iterator[Row]:
+    for classes in _up_to(asked.classes, 100):
+        _write(classes, TRAIN)
+        more = ("--tasks", "10", "--epochs", "1")
+        yield {"what": f"{classes:,} classes in 10 tasks"} | _run(*more)
+        ten = ("--buffer-capacity", str(10 * classes))
+        yield {"what": "the same, a memory of ten of each"} | _run(*more, *ten)
+        yield {"what": "the same, one of the ten an exam"} | _run(*more, *ten, "--exam-share", "0.1")
+    for tasks in _up_to(asked.tasks, 10):
+        _write(max(1000, tasks), TRAIN)
+        more = ("--tasks", str(tasks), "--epochs", "1")
+        what = f"{tasks:,} tasks of {max(1000, tasks):,} classes"
+        if tasks <= MOST_EVALUATED:
+            yield {"what": f"{what}, evaluated after each"} | _run(*more)
+        if tasks > 10:
+            every = ("--evaluate-every", str(tasks // 10))
+            yield {"what": f"{what}, evaluated 10 times"} | _run(*more, *every)
+    for instalments in _up_to(asked.instalments, 10):
+        yield {"what": f"{instalments:,} instalments of two new classes"} | _saves(instalments)
+    for examples in _up_to(asked.examples, 10_000):
+        _write(10, examples // 10)
+        yield {"what": f"{examples:,} examples in 2 tasks, 100 steps each"} | _run(*_few_steps(1000))
+    for memory in _up_to(asked.memory, 10_000):
+        _write(10, 2 * memory // 10)
+        for where in ("ram", "disk"):
+            cost = _run(*_few_steps(memory), "--buffer-on", where) | {"rows MB": _megabytes("out/buffer/*.rows")}
+            yield {"what": f"a memory of {memory:,} ({where}), 100 steps a task"} | cost
+    for memory in _up_to(asked.memory, 10_000):
+        yield {"what": f"a memory of {memory:,} of 3x8x8 on disk, alone"} | _process(
+            "-c", f"from benchmarks import scale; scale.alone({memory})"
+        )
+    for runs in _up_to(asked.runs, 1000):
+        _folders(runs)
+        cost = _process(*TFCSR, "report", "many")
+        yield {"what": f"report of {runs:,} runs"} | cost | {"page MB": _megabytes("many/report.html")}
+        cost = _process("-c", COMPARE, str(runs), "many")
+        yield {"what": f"compare of {runs:,} runs, all complete"} | cost
 
 
 def _up_to(most: int, first: int) -> Iterator[int]:
@@ -92,20 +129,20 @@ def _write(classes: int, each: int) -> None:
 
 def _run(*more: str) -> Row:
     shutil.rmtree("out", ignore_errors=True)
-    cost = _process("run", "--benchmark", "npz:data.npz", *MODEL, *more, "--out", "out")
+    cost = _process(*TFCSR, "run", *SETTINGS, "--method", "er", *more, "--out", "out")
     result = json.loads(Path("out/result.json").read_text(encoding="utf-8"))
-    sizes = {"model": "model.safetensors", "result": "result.json", "events": "events.jsonl"}
+    sizes = {"kept": "model.safetensors", "result": "result.json", "events": "events.jsonl"}
     return cost | {"steps": result["optimizer_steps"]} | {f"{k} MB": _megabytes(f"out/{v}") for k, v in sizes.items()}
 
 
 def _saves(instalments: int) -> Row:
     shutil.rmtree("kept", ignore_errors=True)
-    cost = _process(str(instalments), module="benchmarks.scale_instalments")
+    cost = _process("-m", "benchmarks.scale_instalments", str(instalments))
     found: Row = json.loads(Path("kept.json").read_text(encoding="utf-8"))
     return cost | found | {"history MB": _megabytes("kept/history/1.jsonl")}
 
 
-def _alone(memory: int) -> Row:
+def alone(memory: int) -> None:
     """A buffer on disk by itself: to fill it twice over, draw batches, save it, save it unchanged, and load it."""
     import torch
 
@@ -115,7 +152,7 @@ def _alone(memory: int) -> Row:
     shutil.rmtree("alone", ignore_errors=True)
     Path("alone").mkdir()
     torch.set_num_threads(1)
-    before, draw = _resident(), torch.Generator().manual_seed(0)
+    draw = torch.Generator().manual_seed(0)
     buffer = Buffer(memory, (3, 8, 8), on_disk=True, folder=Path("alone/buffer"))
     seconds: dict[str, float] = {}
 
@@ -144,24 +181,23 @@ def _alone(memory: int) -> Row:
     timed("resume, s", 1, load)
     assert torch.equal(again.examples(torch.arange(32)), buffer.examples(torch.arange(32)))
     sizes = {"rows MB": _megabytes("alone/buffer/*"), "checkpoint MB": _megabytes("alone/checkpoint/*.version")}
-    return seconds | sizes | {"memory MB": _resident() - before}
+    print(json.dumps(seconds | sizes))
 
 
-def _resident() -> int:
-    """The most memory this process has had."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000
-
-
-def _process(*command: str, module: str = "tfcsr") -> Row:
-    """Processor seconds and the most memory that this command of tfcsr takes."""
+def _process(*command: str) -> Row:
+    """Processor seconds and the most memory that Python takes for this; and what it prints, where that is a row."""
     place = {"PYTHONPATH": os.pathsep.join([ROOT, *filter(None, [os.environ.get("PYTHONPATH")])])}
-    child = subprocess.Popen(
-        [sys.executable, "-m", module, *command], stdout=subprocess.DEVNULL, env=os.environ | place
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", MEASURED, sys.executable, *command],
+        capture_output=True,
+        text=True,
+        env=os.environ | place,
+        check=False,
     )
-    _, status, used = os.wait4(child.pid, 0)
-    if status:
-        refuse(f"{module} {' '.join(command)} ended with {os.waitstatus_to_exitcode(status)}")
-    return {"processor s": round(used.ru_utime + used.ru_stime, 2), "memory MB": round(used.ru_maxrss / 1000)}
+    if done.returncode:
+        refuse(f"python {' '.join(command)} failed: {done.stderr.strip()[-500:]}")
+    row: Row = json.loads(done.stdout.splitlines()[-1])
+    return row
 
 
 def _megabytes(pattern: str) -> float:
@@ -170,18 +206,23 @@ def _megabytes(pattern: str) -> float:
 
 def _folders(runs: int) -> None:
     """A results folder of so many runs: copies of one, with seeds and accuracies of their own."""
+    from tfcsr.spec import ORIGIN, RunSpec
+
     shutil.rmtree("many", ignore_errors=True)
     if not Path("one").exists():
         _write(10, TRAIN)
-        _process("run", "--benchmark", "npz:data.npz", *MODEL, "--tasks", "5", "--epochs", "1", "--out", "one")
-    files = {p.name: p.read_text(encoding="utf-8") for p in Path("one").iterdir() if p.suffix in (".json", ".jsonl")}
-    result, spec = (json.loads(files[name]) for name in ("result.json", "spec.json"))
+        _process("-c", COMPARE, "1", "one")
+    one = next(Path("one").glob("*/result.json")).parent
+    result, spec = (json.loads((one / name).read_text(encoding="utf-8")) for name in ("result.json", "spec.json"))
+    events, origin = (one / "events.jsonl").read_text(encoding="utf-8"), spec.pop(ORIGIN)
+    first = RunSpec.read(spec)
     for seed in range(runs):
-        folder = Path("many") / f"er-seed{seed}"
+        folder = Path("many") / first.replace(seed=seed).name()
         folder.mkdir(parents=True)
-        result["spec"]["seed"], result["final_accuracy"] = seed, seed * 7919 % 1000 / 10
-        changed = {"result.json": json.dumps(result), "spec.json": json.dumps(spec | {"seed": seed})}
-        for name, text in (files | changed).items():
+        spec |= {"seed": seed, "out": str(folder)}
+        result |= {"spec": spec, "final_accuracy": seed * 7919 % 1000 / 10}
+        files = {"result.json": json.dumps(result), "spec.json": json.dumps(spec | {ORIGIN: origin})}
+        for name, text in (files | {"events.jsonl": events}).items():
             (folder / name).write_text(text, encoding="utf-8")
 
 

@@ -56,6 +56,25 @@ def test_instalments_are_measured(tmp_path, monkeypatch):
     assert len(Path("kept/history/1.jsonl").read_text().splitlines()) >= 3
 
 
+def test_a_process_is_measured_by_itself(monkeypatch):
+    """Linux counts the memory of the process that starts another as that one's too."""
+    from benchmarks import scale
+
+    large = bytearray(400_000_000)
+    large[::4096] = b"x" * len(large[::4096])
+    found = scale._process("-c", "import json; print('ready'); print(json.dumps({'rows': 7}))")
+    assert found["rows"] == 7
+    assert 0 <= found["processor s"] < 5
+    assert 0 < found["memory MB"] < 200
+    with pytest.raises(SystemExit):
+        scale._process("-c", "raise ValueError('in vain')")
+
+
+def test_rows_of_one_kind_are_one_table():
+    rows = [{"what": 1, "a": 1}, {"what": 2, "a": 1, "b": 2}, {"what": 3, "c": 1}, {"what": 4}, {"what": 5, "a": 1}]
+    assert [[row["what"] for row in group] for group in measure._kinds(rows)] == [[1, 2], [3, 4], [5]]
+
+
 def test_measurements_are_taken_in_turns():
     taken = []
     found = measure.interleaved({name: lambda name=name: taken.append(name) or len(taken) for name in "ab"}, 2)
