@@ -141,7 +141,7 @@ def _told(learner: Learner, done: Any, place: Path) -> Iterator[str]:
 
 def _nothing(found: Recalled) -> str:
     """That no class is said to be forgotten, as far as the examples asked can tell."""
-    return "nothing is being forgotten" if found.exam else "no sign of forgetting in what was trained on"
+    return "no class lost more than chance explains" if found.exam else "no sign of forgetting in what was trained on"
 
 
 def predict(

@@ -322,9 +322,7 @@ def _view(learner: _Learner, limits: Limits) -> dict[str, Any]:
         "made_of": " on ".join(filter(None, (learner.method, learner.model))),
         "knows": _knows(learner),
         "remembers": _remembers(learner),
-        "known": any(one.now is not None or one.accuracy for one in learner.classes),
-        # What was trained on may be known by heart: that it is recalled says little.
-        "honest": learner.exam > 0 or any(one.accuracy for one in learner.classes),
+        "nothing": _nothing(learner),
         "forgotten": _forgotten(learner, order),
         "facts": _facts(learner),
         "unfinished": _unfinished(learner),
@@ -366,6 +364,17 @@ def _forgotten(learner: _Learner, order: Sequence[int]) -> dict[str, Any]:
     found = [learner.classes[i] for i in order if learner.classes[i].forgotten]
     named = found[:MOST_NAMED]
     return {"named": [(one.name, _signed(-one.lost)) for one in named], "more": len(found) - len(named)}
+
+
+def _nothing(learner: _Learner) -> str:
+    """That no class is said to be forgotten, as far as can be told."""
+    if learner.exam:
+        return "no class lost more than chance explains"
+    if any(one.accuracy for one in learner.classes):
+        return "no class is being forgotten"
+    # What was trained on may be known by heart: that it is recalled says little.
+    known = any(one.now is not None for one in learner.classes)
+    return "no class shows that it is being forgotten" if known else ""
 
 
 def _facts(learner: _Learner) -> list[tuple[str, str]]:
