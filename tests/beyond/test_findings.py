@@ -327,3 +327,18 @@ def test_the_curve_of_runs_that_are_not_of_one_length():
     short = replace(one, accuracy_after_task=[1.0, 2.0])
     assert len(findings.curve([one, short])) == 2
     assert findings.curve([]) == []
+
+
+def test_before_the_last_task_a_run_that_was_asked_over_all_outputs_counts_where_there_is_no_other():
+    study = study_of()
+    specs = study.specs(f"accuracy/{OURS}")
+    records = [record_of(specs[seed], 50.0 + seed) for seed in (0, 1)]
+    after = [[80.0 - 10 * seed, *record.accuracy_after_task[1:]] for seed, record in enumerate(records)]
+    records = [replace(record, accuracy_after_task=own) for record, own in zip(records, after, strict=True)]
+    old = replace(records[1], all_outputs=True)
+    assert findings.curve(records)[0].mean == 75.0
+    assert [findings.curve([records[0], old])[place].mean for place in (0, -1)] == [80.0, 50.5]
+    assert [findings.curve([old])[place].mean for place in (0, -1)] == [70.0, 51.0]
+    asked = {"recall_asked": [[4]] * 10, "recall_right": [[2]] * 10, "class_accuracy": [[50.0]] * 10}
+    assert [pair.task for pair in findings.pairs_of(replace(old, **asked))] == [10]
+    assert [pair.task for pair in findings.pairs_of(replace(records[0], **asked))] == list(range(1, 11))

@@ -1,5 +1,6 @@
 """The page of our own claims: whole, empty or in part, it says what the runs say, and what is missing."""
 
+import dataclasses
 import itertools
 import re
 from pathlib import Path
@@ -209,6 +210,20 @@ def test_what_is_missing_is_named():
             study.add(record_of(spec, 30.0 + seed))
     said = "epochs 1, 3, 5, 8, 13, as many new images as with every"
     assert f"Without runs yet: tfcsr-distill, {said}." in part(text_of(study), "frontier")
+
+
+def test_a_line_that_is_too_low_is_said_to_be_so(tmp_path):
+    study = study_of(seeds=3)
+    for seed, spec in study.specs(f"accuracy/{OURS}").items():
+        study.add(dataclasses.replace(record_of(spec, 50.0 + seed), all_outputs=seed != 1))
+    assert "its line is too low there" not in part(text_of(study), "accuracy")
+    study.records.write(tmp_path / "results.json")
+    again = Records.read(tmp_path / "results.json")
+    assert [record.all_outputs for record in sorted(again.runs, key=lambda r: r.spec["seed"])] == [True, False, True]
+    study = study_of(seeds=3)
+    for seed, spec in study.specs(f"accuracy/{OURS}").items():
+        study.add(dataclasses.replace(record_of(spec, 50.0 + seed), all_outputs=True))
+    assert "its line is too low there" in part(text_of(study), "accuracy")
 
 
 def test_runs_without_answers_are_no_exam():

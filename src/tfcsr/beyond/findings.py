@@ -114,9 +114,13 @@ def accuracy_rows(study: Beyond) -> list[Outcome]:
 
 
 def curve(runs: Iterable[Record]) -> list[Estimate]:
-    """Accuracy after each task."""
-    known = [record.accuracy_after_task for record in runs]
-    points = (optional_estimate(values) for values in zip(*known, strict=False))
+    """Accuracy after each task; before the last, of runs that were asked as they are now, if there are any."""
+    known = list(runs)
+    points = []
+    for place in range(min((len(record.accuracy_after_task) for record in known), default=0)):
+        last = [len(record.accuracy_after_task) == place + 1 for record in known]
+        told = [record for record, end in zip(known, last, strict=True) if end or not record.all_outputs] or known
+        points.append(optional_estimate(record.accuracy_after_task[place] for record in told))
     return [point for point in points if point is not None]
 
 
@@ -301,12 +305,12 @@ SOURCES: Mapping[str, tuple[str, Mapping[str, str]]] = {
 
 
 def pairs_of(record: Record) -> list[Pair]:
-    """Of each class that was asked for, after each task; what cannot be is left out."""
-    found = []
+    """Of each class that was asked for, after each task; what cannot be is left out, and what was asked otherwise."""
+    found, first = [], len(record.accuracy_after_task) if record.all_outputs else 1
     rows = zip(record.recall_asked, record.recall_right, record.class_accuracy, strict=False)
     for task, (asked, right, accuracy) in enumerate(rows, start=1):
         for n, k, value in zip(asked, right, accuracy, strict=False):
-            if n > 0 and 0 <= k <= n and 0 <= value <= 100:
+            if task >= first and n > 0 and 0 <= k <= n and 0 <= value <= 100:
                 found.append(Pair(task, k, n, value))
     return found
 

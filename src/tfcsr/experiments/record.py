@@ -45,6 +45,9 @@ class Record:
     recall_right: list[list[int]] = field(default_factory=list)
     class_accuracy: list[list[float]] = field(default_factory=list)
     task_accuracy: list[float] = field(default_factory=list)  # of each task in the end
+    # Whether, before the last task, outputs of classes to come were answers too, of which the loss says nothing: what
+    # was found there is too low. So it was with tfcsr-distill until 2026-11-16.
+    all_outputs: bool = False
 
     @classmethod
     def of(cls, result: Result, *, per_class: bool = False) -> Self:
@@ -168,6 +171,8 @@ class Records:
             for name in ("replayed", "recall_asked", "recall_right", "class_accuracy", "task_accuracy"):
                 if values[name] in (None, []):
                     del values[name]
+            if not record.all_outputs:
+                del values["all_outputs"]
             lines.append(json.dumps(values, allow_nan=False, separators=(",", ":")))
         sessions = [session | {"machine": number(session["machine"])} for session in self.sessions]
         head = json.dumps({"tfcsr": tfcsr.__version__, "machines": machines, "sessions": sessions}, indent=1)[:-2]

@@ -42,6 +42,7 @@ from tfcsr.beyond.findings import (
     settings,
 )
 from tfcsr.beyond.study import STUDY, Beyond
+from tfcsr.experiments.record import Record
 from tfcsr.experiments.statistics import FEWEST, Estimate
 from tfcsr.files import write_bytes
 from tfcsr.paper.published import PUBLISHED
@@ -55,6 +56,10 @@ PAGE = "beyond.md"
 PAPERS_BEST = "cifar/tfcsr-1000"
 NO_RUNS = "No runs yet."
 FEW = 3  # are listed
+ALL_OUTPUTS = (
+    f"Before the last task the runs of `{OURS}` were asked over all outputs, those of classes to come among them, of"
+    " which its loss says nothing: its line is too low there. It no longer answers with those. The last point is right."
+)
 DIED = "collapsed (one answer to every image); they are in the mean."
 HOW_TO_READ = (
     "**How to read it.** `± x` is half the 95 % confidence interval of the mean over n seeds (Student's t); fewer than"
@@ -240,11 +245,18 @@ def accuracy_lines(study: Beyond) -> list[str]:
             f"`{OURS}` ends at {with_interval(ours.accuracy, unit=' %')}{published}." if ours.n else "",
             _lead(ranking(study, "accuracy")),
             f"`{UPPER_BOUND}` keeps all data: an upper bound, not a competitor." if joint.n else "",
+            ALL_OUTPUTS if _too_low(study.of(f"accuracy/{OURS}").values()) else "",
             "All took the same number of steps." if len(steps) == 1 else "The numbers of steps differ.",
             _without_runs(rows),
             _collapsed(rows),
         ),
     ]
+
+
+def _too_low(runs: Iterable[Record]) -> bool:
+    """Whether a curve is, before its last point."""
+    asked = [record.all_outputs for record in runs]
+    return bool(asked) and all(asked)
 
 
 def _lead(found: Ranking) -> str:
@@ -429,6 +441,8 @@ def exam_lines(study: Beyond) -> list[str]:
         )
         for one in found
     ]
+    arms = [arm for _, arms in SOURCES.values() for arm in arms.values()]
+    otherwise = any(record.all_outputs for arm in arms for record in study.of(arm).values())
     costs = [exam_cost(study, method) for method in SOURCES["exam"][1]]
     paid = [f"{NAMES[cost.method]} {_points(cost.difference)}" for cost in costs if cost.difference is not None]
     return [
@@ -442,6 +456,7 @@ def exam_lines(study: Beyond) -> list[str]:
         *_sentences(
             [_honesty_said(one) for one in found if one.n],
             f"What an exam costs in accuracy, paired: {'; '.join(paid)}." if paid else "",
+            f"Runs of `{OURS}` that were asked over all outputs count at the end alone." if otherwise else "",
         ),
     ]
 
