@@ -12,6 +12,10 @@ from tests.experiments.conftest import SMALL, epochs, essence, flags, history, o
 from tfcsr.cli import main
 from tfcsr.reporting.words import counted
 
+# An epoch of a second or two, in which signals can be sent; and no checkpoint after the first.
+SLOW = SMALL | {"method": "finetune", "tasks": 1, "batch_size": 2, "checkpoint_every": 9}
+SLOW |= {"model": "mlp", "hidden": 50_000, "max_per_class": 40}
+
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
@@ -40,8 +44,7 @@ def test_a_signal_stops_a_run_and_says_how_to_go_on(tmp_path, start, capsys, who
 def test_two_signals_at_once_are_one_wish(tmp_path, start):
     """As `timeout` sends them, to the process and to its group."""
     out = tmp_path / "run"
-    slow = {"method": "finetune", "max_per_class": 0, "tasks": 1, "batch_size": 2, "checkpoint_every": 9}
-    process = start("run", *flags(**SMALL | slow, out=out))
+    process = start("run", *flags(**SLOW, out=out))
     wait_for(lambda: epochs(out) == 1)
     time.sleep(0.05)  # until it is in the next
     for _ in range(20):
@@ -53,8 +56,7 @@ def test_two_signals_at_once_are_one_wish(tmp_path, start):
 
 def test_a_second_signal_stops_at_once_and_harms_nothing(tmp_path, start):
     out = tmp_path / "run"
-    slow = {"method": "finetune", "max_per_class": 0, "tasks": 1, "batch_size": 2, "checkpoint_every": 9}
-    process = start("run", *flags(**SMALL | slow, out=out))
+    process = start("run", *flags(**SLOW, out=out))
     wait_for(lambda: epochs(out) == 1)
     time.sleep(0.05)  # until it is in the next
     process.send_signal(signal.SIGINT)
