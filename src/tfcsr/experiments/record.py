@@ -46,7 +46,7 @@ class Record:
     class_accuracy: list[list[float]] = field(default_factory=list)
     task_accuracy: list[float] = field(default_factory=list)  # of each task in the end
     # Whether, before the last task, outputs of classes to come were answers too, of which the loss says nothing: what
-    # was found there is too low. So it was with tfcsr-distill until 2026-11-16.
+    # was found there is too low. So it was in our own study until 2026-11-16.
     all_outputs: bool = False
 
     @classmethod

@@ -258,7 +258,8 @@ def recall(console: Console, *, folder: str, json: bool, device: str | None) -> 
     ]
     console.print(FittingTable(title, columns))
     names = printable(", ".join(map(str, list(found.forgotten)[:10])))
-    console.print(f"being forgotten: {names}" if names else _nothing(found), markup=False, highlight=False)
+    said = f"being forgotten: {names}" if found.forgotten else _nothing(found)
+    console.print(said, markup=False, highlight=False)
     if not found.exam:
         console.print(TRAINED_ON, markup=False, highlight=False)
 
