@@ -2,17 +2,20 @@
 
     python -m benchmarks.fashion --lay-out fashion     # fashion/week1, week2, week3 and test, a directory per class
     python -m benchmarks.fashion --seeds 3             # accuracy of three instalments and of joint on the same data
+    python -m benchmarks.fashion --methods tfcsr-distill --exam-shares 0,0.1    # what recall says beside it
 
 The four IDX files are those of Debian's package dataset-fashion-mnist, or lie in the folder given with --data.
 """
 
 import argparse
 import gzip
+import itertools
 import json
 import platform
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -64,20 +67,27 @@ def lay_out(data: Path, out: Path, most: int = 0) -> None:
                 list(pool.map(write, ((place / f"{i:05}.png", x) for i, x in enumerate(images[: most or None]))))
 
 
-def accuracy(folder: Path, method: str, seed: int, epochs: int, device: str) -> dict[str, Any]:
-    """What is known of all classes after the three instalments, on test images."""
+def accuracy(folder: Path, method: str, seed: int, epochs: int, device: str, exam_share: float) -> dict[str, Any]:
+    """What is known of all classes after the three instalments, on test images; and what the learner recalls, from its
+    memory alone.
+    """
     from tfcsr import METHODS, Learner
 
     has_memory = any(option.name == "buffer_capacity" for option in METHODS.options(method))
-    memory: dict[str, Any] = {"buffer_capacity": CAPACITY} if has_memory else {}
+    memory: dict[str, Any] = {"buffer_capacity": CAPACITY, "exam_share": exam_share} if has_memory else {}
     learner = Learner(model="cnn", method=method, seed=seed, epochs=epochs, device=device, **memory)
     seconds = sum(learner.learn(folder / f"week{week}").seconds for week in range(1, len(WEEKS) + 1))
     found = learner.evaluate(folder / "test")
+    recalled = learner.recall() if has_memory else None
     return {
         "method": method,
+        "exam_share": memory.get("exam_share", 0.0),
         "seed": seed,
         "accuracy": round(found.accuracy, 2),
         "per_class": {label: round(value, 1) for label, value in found.per_class.items()},
+        "recall": None if recalled is None else round(recalled.overall, 2),
+        "recall_per_class": {} if recalled is None else {k: round(v, 1) for k, v in recalled.per_class.items()},
+        "asked": 0 if recalled is None else recalled.asked,
         "seconds": round(seconds, 1),
     }
 
@@ -86,10 +96,11 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     from tfcsr.experiments.statistics import estimate
 
     found = []
-    for method in dict.fromkeys(row["method"] for row in rows):
-        values = [row["accuracy"] for row in rows if row["method"] == method]
-        mean = estimate(values)
-        found.append({"method": method, "n": mean.n, "mean": mean.mean, "low": mean.low, "high": mean.high})
+    for method, share in dict.fromkeys((row["method"], row["exam_share"]) for row in rows):
+        own = [row for row in rows if (row["method"], row["exam_share"]) == (method, share)]
+        entry = {"method": method, "exam_share": share} | asdict(estimate([row["accuracy"] for row in own]))
+        above = [row["recall"] - row["accuracy"] for row in own if row["recall"] is not None]
+        found.append(entry | ({"recall - accuracy": asdict(estimate(above))} if above else {}))
     return found
 
 
@@ -101,6 +112,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=EPOCHS)
     parser.add_argument("--methods", default="tfcsr,er-ace,derpp,icarl,tfcsr-distill,finetune,joint")
+    parser.add_argument("--exam-shares", default="0", help="of the memory, one or several: 0,0.1")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/fashion.json"))
     options = parser.parse_args()
@@ -111,8 +123,8 @@ def main() -> None:
         lay_out(options.data, Path(folder), options.most)
         rows = []
         for seed in range(options.seeds):
-            for method in options.methods.split(","):
-                rows.append(accuracy(Path(folder), method, seed, options.epochs, options.device))
+            for method, share in itertools.product(options.methods.split(","), options.exam_shares.split(",")):
+                rows.append(accuracy(Path(folder), method, seed, options.epochs, options.device, float(share)))
                 print(json.dumps(rows[-1]), flush=True)
     import torch
 

@@ -139,5 +139,10 @@ def test_fashion_comes_in_three_instalments(tmp_path):
     counts = {part: len(list((tmp_path / "out" / part).rglob("*.png"))) for part in ("week1", "week2", "week3", "test")}
     assert counts == {"week1": 14, "week2": 14, "week3": 12, "test": 40}
     assert classes_of(tmp_path / "out" / "week3") == ("ankle-boot", "bag", "sneaker")
-    found = fashion.accuracy(tmp_path / "out", "tfcsr", 0, 1, "cpu")
-    assert len(found["per_class"]) == 10
+    found = fashion.accuracy(tmp_path / "out", "tfcsr", 0, 1, "cpu", 0.0)
+    assert len(found["per_class"]) == len(found["recall_per_class"]) == 10
+    judged = fashion.accuracy(tmp_path / "out", "tfcsr", 0, 1, "cpu", 0.5)
+    assert 0 < judged["asked"] < found["asked"] == 40
+    (one, other) = fashion.summary([found, judged])
+    assert (one["mean"], other["exam_share"]) == (found["accuracy"], 0.5)
+    assert other["recall - accuracy"]["mean"] == judged["recall"] - judged["accuracy"]
