@@ -12,6 +12,7 @@ import gzip
 import itertools
 import json
 import platform
+import statistics
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -100,8 +101,21 @@ def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         own = [row for row in rows if (row["method"], row["exam_share"]) == (method, share)]
         entry = {"method": method, "exam_share": share} | asdict(estimate([row["accuracy"] for row in own]))
         above = [row["recall"] - row["accuracy"] for row in own if row["recall"] is not None]
-        found.append(entry | ({"recall - accuracy": asdict(estimate(above))} if above else {}))
+        found.append(
+            entry
+            | ({"recall - accuracy": asdict(estimate(above))} if above else {})
+            | {"correlation of the classes": [_correlation(row["recall_per_class"], row["per_class"]) for row in own]}
+        )
     return found
+
+
+def _correlation(recall: dict[str, float], accuracy: dict[str, float]) -> float | None:
+    """Between what is recalled of a class and its accuracy; None where one of them does not vary."""
+    known = [label for label in accuracy if label in recall]
+    pairs = [[values[label] for label in known] for values in (recall, accuracy)]
+    if min(len(set(values)) for values in pairs) < 2:
+        return None
+    return round(statistics.correlation(*pairs), 2)
 
 
 def main() -> None:
