@@ -22,6 +22,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measure import refuse
+
 DEBIAN = "/usr/share/datasets/fashion-mnist"
 NAMES = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle-boot")
 # Which classes arrive when; pullovers come again.
@@ -130,6 +132,12 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/fashion.json"))
     options = parser.parse_args()
+    try:
+        shares = [float(share) for share in options.exam_shares.split(",")]
+    except ValueError:
+        refuse(f"--exam-shares {options.exam_shares}: give numbers from 0 to 0.9, as in 0,0.1")
+    if not all(0 <= share <= 0.9 for share in shares):
+        refuse(f"--exam-shares {options.exam_shares}: each must be from 0 to 0.9")
     if options.lay_out is not None:
         lay_out(options.data, options.lay_out, options.most)
         return
@@ -137,8 +145,8 @@ def main() -> None:
         lay_out(options.data, Path(folder), options.most)
         rows = []
         for seed in range(options.seeds):
-            for method, share in itertools.product(options.methods.split(","), options.exam_shares.split(",")):
-                rows.append(accuracy(Path(folder), method, seed, options.epochs, options.device, float(share)))
+            for method, share in itertools.product(options.methods.split(","), shares):
+                rows.append(accuracy(Path(folder), method, seed, options.epochs, options.device, share))
                 print(json.dumps(rows[-1]), flush=True)
     import torch
 

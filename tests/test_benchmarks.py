@@ -88,6 +88,8 @@ def test_measurements_are_taken_in_turns():
         (["growth", "--tasks", "5"], "--tasks 5: must be 20 or more"),
         (["cpu", "--repetitions", "0"], "--repetitions 0: must be 1 or more"),
         (["cpu", "--json", "nowhere/cpu.json"], "there is no folder nowhere"),
+        (["fashion", "--exam-shares", "0,abc"], "--exam-shares 0,abc: give numbers"),
+        (["fashion", "--exam-shares", "0,nan"], "each must be from 0 to 0.9"),
         *(
             pytest.param([name], "no GPU", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here"))
             for name in ("gpu", "packing")
