@@ -1,6 +1,7 @@
 """Split CIFAR-100 on a GPU: one run, several at once, a plain eager loop beside them, and the first step of a process.
 
     python -m benchmarks.gpu
+    python -m benchmarks.gpu --only methods --epochs 10
     python -m benchmarks.gpu --only first
 
 The images are random, in CIFAR-100's shape: speed does not depend on what is in them, and no data is needed. The first
@@ -151,9 +152,20 @@ def one_run(**fields: object) -> tuple[float, int]:
         return seconds(two_tasks), training.optimizer_steps - started
 
 
-def several(count: int, **fields: object) -> float:
+def compile_steps(wanted: bool) -> None:
+    """As a long run does; or not, as a short one. However many steps are measured here."""
+    loop.COMPILE_FROM_STEPS = 0 if wanted else sys.maxsize
+
+
+def packed(seed: int, **fields: object) -> dict[str, object]:
+    """What one of several runs is."""
+    return {"method": "tfcsr", "protocol": "paper", "seed": seed, **fields}
+
+
+def several(count: int, *, compiled: bool = True, **fields: object) -> float:
     """Milliseconds per step of a run when so many go on at once, everything included."""
-    specs = [spec(**{"method": "tfcsr", "protocol": "paper", "seed": seed, **fields}) for seed in range(count)]
+    compile_steps(compiled)
+    specs = [spec(**packed(seed, **fields)) for seed in range(count)]
     trainings = [Training(one, random_cifar(None)) for one in specs]
     lanes = [(torch.cuda.Stream(), training.advance(), training) for training in trainings]
     torch.cuda.synchronize()
@@ -205,17 +217,24 @@ def steps_alone(options: Namespace) -> list[Row]:
 
 
 def packed_steps(options: Namespace) -> list[Row]:
-    """Several runs at once, everything included; then ours beside er, from the second task on, where it distils."""
+    """Several runs at once, everything included."""
+    return [
+        {"what": f"{count} at once: ms per run-step, all included", "median": several(count, epochs=options.epochs)}
+        for count in (1, 4, 8)
+    ]
+
+
+def packed_methods(options: Namespace) -> list[Row]:
+    """Ours beside er, from the second task on, where it distils: compiled, and not."""
     rows: list[Row] = []
-    for count in (1, 4, 8):
-        rows.append(
-            {"what": f"{count} at once: ms per run-step, all included", "median": several(count, epochs=options.epochs)}
-        )
-    recipe = {"epochs": options.epochs, **RECIPE}
-    packed = interleaved({name: functools.partial(several, 4, method=name, **recipe) for name in METHODS}, PACKED)
-    rows += [{"what": f"{name}, 4 at once: ms per run-step", **summary(values)} for name, values in packed.items()]
-    er, ours = (packed[name] for name in METHODS)
-    rows.append({"what": f"{METHODS[1]} / {METHODS[0]}, 4 at once", **ratio(ours, er)})
+    recipe = {"protocol": "default", "epochs": options.epochs, **RECIPE}
+    for compiled, how in ((True, "compiled"), (False, "not compiled")):
+        measured = functools.partial(several, 4, compiled=compiled, **recipe)
+        found = interleaved({name: functools.partial(measured, method=name) for name in METHODS}, PACKED)
+        for name, values in found.items():
+            rows.append({"what": f"{name}, 4 at once, {how}: ms per run-step", **summary(values)})
+        er, ours = (found[name] for name in METHODS)
+        rows.append({"what": f"{METHODS[1]} / {METHODS[0]}, 4 at once, {how}", **ratio(ours, er)})
     return rows
 
 
@@ -242,11 +261,12 @@ def first_steps(options: Namespace) -> list[Row]:
     return rows
 
 
-PARTS = {"steps": steps_alone, "packed": packed_steps, "first": first_steps}
+PARTS = {"steps": steps_alone, "packed": packed_steps, "methods": packed_methods, "first": first_steps}
 
 
 def main() -> None:
     if sys.argv[1:2] == ["first-step"]:
+        compile_steps(True)
         OurSteps(method=sys.argv[2], steps=2, **RECIPE)  # a shape that comes once is not compiled
         print("done", flush=True)
         return

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from benchmarks.gpu import METHODS, RECIPE, random_cifar, spec
+from benchmarks.gpu import METHODS, RECIPE, compile_steps, random_cifar, spec
 from benchmarks.measure import Row, arguments, interleaved, ratio, refuse, show, summary
 from benchmarks.training import Training
 from tfcsr.experiments.machine import settings
@@ -99,6 +99,7 @@ def share(method: str, runs: int, span: float) -> None:
     """Some runs in this process, as a grid runs them, for so many seconds; all of them in their second task or a later
     one, where there is something to replay and to distil.
     """
+    compile_steps(True)
     specs = [spec(method=method, seed=seed, epochs=EPOCHS, **RECIPE) for seed in range(runs)]
     trainings = [Training(one, random_cifar(None)) for one in specs]
     lanes = [(torch.cuda.Stream(), training.advance(), training) for training in trainings]

@@ -1,5 +1,6 @@
 """The benchmarks are no timed tests, but they have to go on working: each once, as small as it can be."""
 
+import argparse
 import importlib
 import json
 import subprocess
@@ -12,6 +13,7 @@ from benchmarks import cpu, measure
 
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.methods import METHODS
+from tfcsr.spec import RunSpec
 
 ROOT = Path(__file__).parents[1]
 
@@ -73,6 +75,25 @@ def test_a_process_is_measured_by_itself(monkeypatch):
 def test_rows_of_one_kind_are_one_table():
     rows = [{"what": 1, "a": 1}, {"what": 2, "a": 1, "b": 2}, {"what": 3, "c": 1}, {"what": 4}, {"what": 5, "a": 1}]
     assert [[row["what"] for row in group] for group in measure._kinds(rows)] == [[1, 2], [3, 4], [5]]
+
+
+def test_the_runs_that_a_gpu_is_to_be_measured_with_can_be_run(monkeypatch):
+    """Nobody would know before there is a GPU."""
+    from benchmarks import gpu
+
+    wanted = []
+
+    def several(count, *, compiled=True, **fields):
+        wanted.append((compiled, RunSpec.from_dict({"benchmark": "random-cifar", **gpu.packed(0, **fields)}).method))
+        return float(len(wanted))
+
+    monkeypatch.setattr(gpu, "several", several)
+    options = argparse.Namespace(epochs=4)
+    assert len(gpu.packed_steps(options)) == 3
+    rows = gpu.packed_methods(options)
+    turns = [(compiled, method) for compiled in (True, False) for _ in range(gpu.PACKED) for method in gpu.METHODS]
+    assert wanted == [(True, "tfcsr")] * 3 + turns
+    assert [row["n"] for row in rows] == [gpu.PACKED] * 6
 
 
 def test_measurements_are_taken_in_turns():

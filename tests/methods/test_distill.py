@@ -9,6 +9,7 @@ from tests.conftest import make_spec, make_training, trained
 
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import Batch
+from tfcsr.methods.distillation import by_labels
 from tfcsr.models.head import features
 
 CLASSES = 6
@@ -133,7 +134,9 @@ def test_where_tasks_are_told_a_patch_of_another_task_keeps_to_its_own():
 def test_features_have_their_gradient():
     training = begun(2, model="tiny-bn", distill_weight=0.0)
     batch, logits = a_batch(training, (0, 5), ())
-    grown = training.method.loss(batch, logits) - training.method._by_labels(logits, batch.y, 2)
+    method, everything = training.method, torch.ones(CLASSES, dtype=torch.bool)
+    by_label, _ = by_labels(batch, logits, method.own, everything, method.arriving, None)
+    grown = method.loss(batch, logits) - by_label
     grown.backward()
     assert all(w.grad.abs().sum() > 0 for name, w in training.model.named_parameters() if name.startswith("0."))
     assert all(w.grad is None for w in training.method.old.parameters())
@@ -376,9 +379,8 @@ def test_the_new_is_known_by_the_answers_of_an_epoch():
     """4 of 5 right are 80 %; the next epoch counts anew, and so does the next task."""
     training = begun(2, consolidate_at=80, replay_least=0)
     method, task = training.method, training.tasks.task(2)
-    scores, y = torch.eye(6)[[3, 2, 3, 3]], torch.tensor([3, 2, 3, 3])
-    method.answered(scores, y)
-    method.answered(scores[:1], torch.tensor([2]))
+    method.answered(torch.tensor(4), 4)
+    method.answered(torch.tensor(0), 1)
     assert not method.knows_new
     method.end_epoch(task, 1)
     assert method.knows_new
@@ -387,7 +389,7 @@ def test_the_new_is_known_by_the_answers_of_an_epoch():
     other = begun(2, consolidate_at=80, replay_least=0).method
     other.load_state_dict(method.state_dict())
     assert other.knows_new
-    method.answered(scores[:3], torch.tensor([3, 2, 2]))
+    method.answered(torch.tensor(2), 3)
     method.end_epoch(task, 2)
     assert not method.knows_new
     method.knows_new = True

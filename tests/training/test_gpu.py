@@ -20,6 +20,7 @@ from tfcsr.files import read_json
 from tfcsr.methods import METHODS
 from tfcsr.methods.consolidation import Consolidation
 from tfcsr.models import MODELS
+from tfcsr.training import loop
 from tfcsr.training.model_file import read_model
 from tfcsr.training.step import CapturedSteps, PlainSteps
 
@@ -76,6 +77,23 @@ def test_captured_and_plain_steps_agree(method, more):
     assert captured.optimizer_steps == plain.optimizer_steps >= 60
     for a, b in zip(plain.model.parameters(), captured.model.parameters(), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["er", "tfcsr-distill"])
+def test_compiled_and_plain_steps_agree(method, monkeypatch):
+    """What a long run does, in a short one: the network, the batch and a loss of many operations are programs."""
+    fields = SETTINGS | {"method": method, "precision": "fp32", "model": "cnn", "epochs": 4, "lr": 1e-4}
+    with settings(make_spec(**fields, deterministic=True)):
+        plain = make_training(**fields)
+        plain.steps = PlainSteps(plain.steps.step)
+        plain.run()
+        monkeypatch.setattr(loop, "COMPILE_FROM_STEPS", 0)
+        compiled = make_training(**fields)
+        assert compiled.steps.step.compiled
+        with torch.cuda.stream(torch.cuda.Stream()):
+            compiled.run()
+    for a, b in zip(plain.model.parameters(), compiled.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("model", ["cnn", "resnet18", "dropping"])

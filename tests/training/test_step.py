@@ -6,6 +6,7 @@ from tests.conftest import Anchored, make_training, trained
 
 from tfcsr.methods import METHODS
 from tfcsr.methods.base import Method
+from tfcsr.methods.distillation import by_labels, drift
 from tfcsr.testing import Recorder, captured
 from tfcsr.training import step
 from tfcsr.training.step import WARM_UP, CapturedSteps
@@ -96,13 +97,15 @@ def flat(state):
     return [tensor for value in values for tensor in flat(value)]
 
 
+# torch's compiler asks what a loss is given for its gradient, and keeps to itself what it is told.
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
 @pytest.mark.parametrize(
     ("method", "expected"),
     [
         # Batches of 12 + 12, and not the one of 8 + 12 that ends an epoch.
         ("er", {"compose": 1, "_call": 1}),
         # Batches of 24 in the first task, later of 12 + 12; and the network as it was, asked without gradients.
-        ("tfcsr-distill", {"compose": 2, "in_two": 3}),
+        ("tfcsr-distill", {"compose": 2, "in_two": 3, "by_labels": 2, "drift": 1}),
     ],
 )
 def test_runs_with_buffers_of_any_size_share_what_is_compiled(monkeypatch, method, expected):
@@ -116,7 +119,7 @@ def test_runs_with_buffers_of_any_size_share_what_is_compiled(monkeypatch, metho
 
         return torch.compile(function, dynamic=False, backend=count)
 
-    made = {function: compiled(function) for function in (step.compose, step._call, step.in_two)}
+    made = {function: compiled(function) for function in (step.compose, step._call, step.in_two, by_labels, drift)}
     monkeypatch.setattr(step, "_has_compiler", lambda: True)
     monkeypatch.setattr(step, "_compiled", made.__getitem__)
     torch._dynamo.reset()
@@ -127,3 +130,25 @@ def test_runs_with_buffers_of_any_size_share_what_is_compiled(monkeypatch, metho
         training.run()
         assert training.weights_sha256() == trained(buffer_capacity=capacity, **fields).weights_sha256()
     assert programs == expected
+
+
+def test_while_a_device_works_its_run_leaves_the_turn_to_others(monkeypatch):
+    """Twice it is not done yet; then it is."""
+    answers = iter([False, False, True])
+
+    class Event:
+        def record(self):
+            assert not yielded
+
+        def query(self):
+            return next(answers)
+
+    yielded = []
+    training = make_training(method="er")
+    assert list(training._caught_up()) == []  # a CPU has done what it was given
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(type(training.learner), "device", torch.device("cuda"))
+    for turn in training._caught_up():
+        yielded.append(turn)
+    assert len(yielded) == 2
+    assert next(answers, None) is None

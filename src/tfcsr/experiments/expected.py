@@ -122,7 +122,7 @@ def span(seconds: Iterable[float], at_once: int) -> float:
 
 def _on_gpu(study: Study, specs: Sequence[RunSpec], machine: Mapping[str, Any]) -> tuple[float, str]:
     """Runs share the card, so that only what they take together can be known: of past sessions, all of it."""
-    from tfcsr.training.step import COMPILE_FROM_STEPS
+    from tfcsr.training.loop import COMPILE_FROM_STEPS
 
     steps = [expected_steps(spec) for spec in specs]
     sessions = [s for s in study.records.sessions if s["machine"].get("gpu") == machine["gpu"]]

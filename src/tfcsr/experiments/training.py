@@ -103,7 +103,7 @@ class Training(Loop):
             found = None
             if self._is_evaluated(task.number):
                 found = self._predict(task.number)
-                yield
+                yield from self._caught_up()
             self._end_task(task, found)
             self.seconds += time.perf_counter() - started
         self.held_out_accuracy = self._accuracy_on_held_out()

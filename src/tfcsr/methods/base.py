@@ -191,6 +191,13 @@ class Batch:
         return own * loss(self.y) + (1 - own) * loss(before_it(self.y, self.new))
 
 
+def within(scores: "Tensor", y: "Tensor", task_of: "Tensor | None", otherwise: float = NEVER) -> "Tensor":
+    """Scores [N, classes] of examples with these labels; by the task of each class, with those of all other tasks'
+    classes set to `otherwise`.
+    """
+    return scores if task_of is None else scores.masked_fill(task_of[y][:, None] != task_of, otherwise)
+
+
 class Method:
     """Plain training. The loop calls the hooks in the order they stand here.
 

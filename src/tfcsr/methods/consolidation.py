@@ -47,12 +47,11 @@ class Consolidation(TaskFocusedConsolidation):
     def replays(self, task: "Task", epoch: int) -> bool:
         return super().replays(task, epoch) or (task.number > 1 and self.knows_new)
 
-    def answered(self, scores: "Tensor", y: "Tensor") -> None:
-        """For the loss to call, with what the network says of a batch's new examples, and what they are."""
+    def answered(self, right: "Tensor", asked: int) -> None:
+        """For the loss to call: of so many new examples of a batch, how many the network tells right."""
         if self._counts():
-            with torch.no_grad():
-                self.right += (scores.argmax(dim=1) == y).sum()
-                self.asked += len(y)
+            self.right += right
+            self.asked += asked
 
     def predict(self, x: "Tensor") -> "Tensor":
         """What has not come yet is no answer; where nothing has, all are as good."""

@@ -1,10 +1,46 @@
-"""How far a network is from what it was before a task: in its answers, and in its features."""
+"""How far a network is from what it was before a task, in its answers and in its features; and what it is to learn
+meanwhile. Tensors in, tensors out, so that it compiles.
+"""
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from tfcsr.methods.base import NEVER
+from tfcsr.methods.base import NEVER, Batch, within
+
+
+def by_labels(
+    batch: Batch, logits: Tensor, own: Tensor, rivals: Tensor, arriving: Tensor, task_of: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """CE(new, over their own classes) + CE(replayed, over their rivals); and how many of the new are told right among
+    those that arrive.
+    """
+    logits, new = logits.float(), batch.new
+
+    def loss(y: Tensor) -> Tensor:
+        reached = within(logits, y, task_of)
+        of_new = F.cross_entropy(reached[:new].masked_fill(~own, NEVER), y[:new])
+        replayed = reached[new:].masked_fill(~rivals, NEVER)
+        return of_new + F.cross_entropy(replayed, y[new:]) if len(replayed) else of_new
+
+    told = logits.detach()[:new].masked_fill(~arriving, NEVER).argmax(dim=1)
+    return batch.blend(loss), (told == batch.y[:new]).sum()
+
+
+def drift(
+    before: tuple[Tensor, Tensor],
+    now: tuple[Tensor, Tensor],
+    past: Tensor,
+    arriving: Tensor,
+    temperature: float,
+    task_of: Tensor | None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of answers and features, before and now: T² times the divergence of answers among past classes, and the turn of
+    features. What both weigh: the root of how many classes are past for each that arrives.
+    """
+    answers = divergence(before[0].float(), now[0].float(), past, temperature, task_of)
+    scale = (past.sum() / arriving.sum()).sqrt()
+    return temperature * temperature * answers, turn(before[1], now[1]), scale
 
 
 def divergence(

@@ -16,7 +16,7 @@ from tfcsr.data.tasks import Examples
 from tfcsr.data.views import Views, crop_flip, draw_views
 from tfcsr.errors import SpecError
 from tfcsr.generators import Generators
-from tfcsr.methods.base import NEVER, Method
+from tfcsr.methods.base import NEVER, Method, within
 from tfcsr.models.head import Body, features, in_two
 from tfcsr.models.predict import PART_ON_GPU, predict
 from tfcsr.recall.exam import Exam
@@ -48,6 +48,10 @@ class Learner:
     """Asks a network, this one or a frozen copy, for its answer to a batch; compiled, where steps are."""
     forward_in_two: Callable[[nn.Module, nn.Module, Tensor], tuple[Tensor, Tensor]] = in_two
     """The same for a network in two parts, up to its head and the head: the answer, and what the head was fed with."""
+    fused: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda function: function
+    """Compiles a function of tensors into one program, where steps are compiled; elsewhere it stays as it is. A loss of
+    many small operations is many launches otherwise. The function is a module's own: all runs share the program.
+    """
     task_of: Tensor | None = None
     """In scenario `task`, the task of each class: whoever asks says which task it is."""
     method: Method = field(init=False)
@@ -142,9 +146,7 @@ class Learner:
         """Scores [N, classes] of examples with these labels; where tasks are told, with those of all other tasks'
         classes set to `otherwise`.
         """
-        if self.task_of is None:
-            return scores
-        return scores.masked_fill(self.task_of[y][:, None] != self.task_of, otherwise)
+        return within(scores, y, self.task_of, otherwise)
 
     def answers(self, scores: Tensor, y: Tensor) -> Tensor:
         """The class of the highest score, among those that can be meant."""

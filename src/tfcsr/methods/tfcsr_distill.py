@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from tfcsr.late import torch
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import NEVER, Batch, Mix
+from tfcsr.methods.base import Batch, Mix
 from tfcsr.methods.consolidation import Consolidation
 from tfcsr.options import Option
 
@@ -75,23 +75,17 @@ class DistilledConsolidation(Consolidation):
         return mix
 
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
-        from tfcsr.methods.distillation import divergence, turn
+        from tfcsr.methods.distillation import by_labels, drift
 
-        logits = logits.float()
-        self.answered(logits[: batch.new].masked_fill(~self.arriving, NEVER), batch.y[: batch.new])
-        loss = batch.blend(lambda y: self._by_labels(logits, y, batch.new))
+        fused, task_of = self.learner.fused, self.learner.task_of
+        loss: Tensor
+        loss, right = fused(by_labels)(batch, logits, self.own, self.rivals, self.arriving, task_of)
+        self.answered(right, batch.new)
         if self.old is not None:
             with torch.no_grad():
-                before, features = self.learner.with_features(self.old, batch.x)
-            scale = (self.past.sum() / self.arriving.sum()).sqrt() if self.spec.distill_scaling == "root" else 1
-            T = self.spec.temperature
-            answers = T * T * divergence(before.float(), logits, self.past, T, self.learner.task_of)
-            of_features = self.spec.feature_weight * turn(features, batch.features)
-            loss = loss + scale * (self.spec.distill_weight * answers + of_features)
+                before = self.learner.with_features(self.old, batch.x)
+            now, T = (logits, batch.features), self.spec.temperature
+            answers, features, scale = fused(drift)(before, now, self.past, self.arriving, T, task_of)
+            drifted = self.spec.distill_weight * answers + self.spec.feature_weight * features
+            loss = loss + (scale * drifted if self.spec.distill_scaling == "root" else drifted)
         return loss
-
-    def _by_labels(self, logits: "Tensor", y: "Tensor", new: int) -> "Tensor":
-        cross_entropy, reached = torch.nn.functional.cross_entropy, self.within(logits, y)
-        loss = cross_entropy(reached[:new].masked_fill(~self.own, NEVER), y[:new])
-        replayed = reached[new:].masked_fill(~self.rivals, NEVER)
-        return loss + cross_entropy(replayed, y[new:]) if len(replayed) else loss

@@ -29,7 +29,6 @@ from tfcsr.training.events import Events
 from tfcsr.training.optimizers import exchange, make_optimizer, rates
 from tfcsr.training.sharing import settle
 from tfcsr.training.step import (
-    COMPILE_FROM_STEPS,
     CapturedSteps,
     CudaCapture,
     PlainSteps,
@@ -38,6 +37,8 @@ from tfcsr.training.step import (
 
 # Of a memory, to see whether all processes have the same: enough, if not all.
 MOST_COMPARED = 1024
+# Below that many steps a run ends before compiling, some 20 s, has paid.
+COMPILE_FROM_STEPS = 10_000
 # A device takes only so many launches ahead: small turns keep every run's work in its queue.
 STEPS_PER_TURN = 4
 
@@ -221,6 +222,7 @@ class Loop:
                 if taken % STEPS_PER_TURN == 0:
                     yield
         yield
+        yield from self._caught_up()
         settle(self.model)
         self._check_finite(losses, task)
         self.task_steps += steps
@@ -238,6 +240,16 @@ class Loop:
             optimizer_steps=self.optimizer_steps,
             replayed=mix.replay > 0,
         )
+
+    def _caught_up(self) -> Iterator[None]:
+        """Until the device has done all that it was given: else the host would wait for it at the first number it asks
+        for, and the runs beside this one would run dry meanwhile.
+        """
+        if self.learner.device.type == "cuda":
+            done = torch.cuda.Event()
+            done.record()
+            while not done.query():
+                yield
 
     def _rates(self, steps: int) -> Tensor | None:
         """The learning rates of an epoch of so many steps. Where steps count, the task's are worth its epochs."""

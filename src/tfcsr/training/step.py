@@ -24,8 +24,6 @@ from tfcsr.training.staging import staged
 
 # Steps taken one by one before a shape is captured: they let libraries choose kernels and allocate their workspaces.
 WARM_UP = 3
-# Below that many steps a run ends before compiling, some 20 s, has paid.
-COMPILE_FROM_STEPS = 10_000
 MOST_PROGRAMS = 64
 
 
@@ -58,7 +56,7 @@ class Step:
         """
         buffer, views = self.learner.buffer, self.learner.views
         through = _compiled if self.compiled and often else _as_it_is
-        composed = through(compose)
+        composed, self.learner.fused = through(compose), through
         self.learner.forward, self.learner.forward_in_two = shared(through(_call)), shared(through(in_two))
         row = [None if t is None else t[0] for t in positions.positions()]
         old = buffer.fields.get("x"), buffer.y
