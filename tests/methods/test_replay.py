@@ -256,6 +256,29 @@ def test_a_list_of_epochs_is_sorted_and_each_is_there_once(given, kept):
     assert spec.key() == make_spec(method="er", replay_epochs=kept).key()
 
 
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        ("none/3,1/all", "none/1,3/all"),
+        (" 2 / 4, 4 ", "2/4"),
+        ("1/1/1", "1"),  # as it is in the last, it is in all that follow
+        ("1/2/1/1", "1/2/1"),
+        ("none/none", "none"),
+    ],
+)
+def test_each_task_may_have_a_list_of_its_own(given, kept):
+    spec = make_spec(method="er", replay_epochs=given)
+    assert spec.replay_epochs == kept
+    assert spec.key() == make_spec(method="er", replay_epochs=kept).key()
+
+
+@pytest.mark.parametrize("given", ["1/", "/1", "1//2", "1/due", "due/1", "1/x", "/", "1/0"])
+def test_a_list_for_each_task_that_is_none(given):
+    said = refused(method="er", replay_epochs=given)
+    assert f"replay_epochs {given!r} is neither all" in said
+    assert "for each task like none/1,3/2" in said
+
+
 @pytest.mark.parametrize("given", ["0", "", "1,,2", "x", ",", "1,", "-1", "1.5", "1;2", "All", 0, -1, True, 1.5])
 def test_a_list_of_epochs_that_is_none(given):
     assert f"replay_epochs {given!r} is neither all, none, due nor a list" in refused(method="er", replay_epochs=given)
@@ -290,6 +313,15 @@ def test_only_listed_epochs_replay():
         assert steps.shapes((task, epoch)) == {(8, 8) if epoch in (2, 4) else (16, 0)}
     assert steps.training.replay_batches == 3 * 2 * 10
     assert steps.training.replayed == 3 * 2 * 80
+
+
+@pytest.mark.parametrize("method", ["er", "tfcsr-distill"])
+def test_only_the_epochs_listed_for_a_task_replay(method):
+    """The last list holds for the tasks after it."""
+    steps = Steps(method=method, replay_epochs="none/2,3/1", warmup_epochs=0)
+    assert {at for at, rows in steps.replayed.items() if any(rows)} == {(2, 2), (2, 3), (3, 1)}
+    steps = Steps(method=method, replay_epochs="none/2", warmup_epochs=0)
+    assert {at for at, rows in steps.replayed.items() if any(rows)} == {(2, 2), (3, 2)}
 
 
 @pytest.mark.parametrize("fields", [{}, {"buffer_fill": "after", "policy": "herding"}], ids=["before", "after"])

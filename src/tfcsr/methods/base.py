@@ -54,14 +54,36 @@ BUFFER = (
 
 
 def _replay_epochs(value: Any) -> str:
-    """`all`, or the numbers of a task's epochs, each once, ascending: `3,1` is `1,3`."""
+    """`all`, or the numbers of a task's epochs, each once, ascending: `3,1` is `1,3`. Or one of these for each task,
+    divided by `/`: `none/1,3/2`; what is said of the last task is not said again.
+    """
     if value in ("all", "none", "due"):
         return str(value)
-    whole = value if isinstance(value, list | tuple) else str(value).split(",")
+    tasks = [value] if isinstance(value, list | tuple) else str(value).split("/")
+    read = [_task_epochs(task, value) for task in tasks]
+    while len(read) > 1 and read[-1] == read[-2]:
+        read.pop()
+    return "/".join(read)
+
+
+def _task_epochs(listed: Any, value: Any) -> str:
+    if isinstance(listed, str) and listed.strip() in ("all", "none"):
+        return listed.strip()
+    whole = listed if isinstance(listed, list | tuple) else listed.split(",")
     parts = [str(part).strip() for part in whole]
     if not parts or not all(part.isdecimal() and len(part) < 10 and int(part) > 0 for part in parts):
-        raise SpecError(f"replay_epochs {value!r} is neither all, none, due nor a list of a task's epochs like 1,3,5")
+        raise SpecError(
+            f"replay_epochs {value!r} is neither all, none, due nor a list of a task's epochs like 1,3,5, nor such a"
+            " list for each task like none/1,3/2"
+        )
     return ",".join(map(str, sorted({int(part) for part in parts})))
+
+
+def is_listed(replay_epochs: str, task: int, epoch: int) -> bool:
+    """Whether this epoch of a task, both from 1, has replay. The last list holds for all tasks after it."""
+    tasks = replay_epochs.split("/")
+    listed = tasks[min(task, len(tasks)) - 1]
+    return listed == "all" or (listed != "none" and str(epoch) in listed.split(","))
 
 
 def exam_capacity(spec: "RunSpec") -> int:
@@ -102,7 +124,7 @@ REPLAY = (
         str,
         "all",
         "epochs of a task with replay (mixed batches): `all`, `none`, a list like 1,3,5, or `due`: those that the"
-        " method's schedule names, if it has one",
+        " method's schedule names, if it has one; none/1,3/2 lists those of each task, the last for all after it",
         read=_replay_epochs,
     ),
     Option("replay_per_batch", int, 0, "replayed examples in a mixed batch; 0: half", low=0, high=10**6),

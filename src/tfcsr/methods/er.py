@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, ClassVar
 from tfcsr.errors import SpecError
 from tfcsr.late import torch
 from tfcsr.methods import METHODS
-from tfcsr.methods.base import BUFFER, REPLAY, Batch, Method, Mix, exam_capacity
+from tfcsr.methods.base import BUFFER, REPLAY, Batch, Method, Mix, exam_capacity, is_listed
 from tfcsr.options import Option
 
 if TYPE_CHECKING:
@@ -84,8 +84,7 @@ class ExperienceReplay(Method):
 
     def replays(self, task: "Task", epoch: int) -> bool:
         """Whether this epoch's batches are mixed."""
-        listed = self.spec.replay_epochs
-        return listed == "all" or (listed != "none" and str(epoch) in listed.split(","))
+        return is_listed(self.spec.replay_epochs, task.number, epoch)
 
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
         if not (batch.replayed and self._by_tasks()):
