@@ -2,12 +2,14 @@
 
 import random
 from collections.abc import Callable, Iterable, Sequence
+from statistics import fmean
 from typing import Any
 
 from tfcsr.beyond.arms import ARMS, SECTIONS
 from tfcsr.beyond.study import Beyond
 from tfcsr.experiments.record import Record, Records
 from tfcsr.experiments.study import section_of
+from tfcsr.methods.base import is_listed
 from tfcsr.spec import RunSpec
 
 PER_CLASS = 500  # images of CIFAR-100
@@ -15,25 +17,31 @@ PER_CLASS = 500  # images of CIFAR-100
 SPECS: dict[tuple[str, int, str], RunSpec] = {}
 
 
-def replay_epochs(spec: RunSpec) -> int:
+DUE = (1, 3, 5, 8, 13)  # whatever a run's schedule is
+
+
+def replay_epochs(spec: RunSpec) -> float:
+    """Of a task, on the average of those that have something to replay."""
     listed = spec.get("replay_epochs", "none")
-    if listed in ("all", "none", "due"):
-        return {"all": spec.epochs, "none": 0, "due": 5}[listed]
-    return sum(int(epoch) <= spec.epochs for epoch in listed.split(","))
+    if listed == "due":
+        return len(DUE)
+    later = range(2, spec.tasks + 1)
+    return fmean(sum(is_listed(listed, task, epoch) for epoch in range(1, spec.epochs + 1)) for task in later)
 
 
 def record_of(spec: RunSpec, final: float, **more: Any) -> Record:
     """A run that ended at this accuracy, with the counts that its spec leads to."""
     steps = -(-PER_CLASS * 100 // spec.tasks // spec.batch_size)
     later = spec.tasks - (spec.method == "tfcsr-distill")
-    batches = replay_epochs(spec) * steps * later
+    batches = round(replay_epochs(spec) * steps * later)
+    driven = spec.get("replay_epochs") == "due"
     values: dict[str, Any] = {
         "accuracy_after_task": [min(100.0, final + 40 * (1 - i / spec.tasks)) for i in range(1, spec.tasks)] + [final],
         "held_out_accuracy": None if spec.held_out == 0 else final + 1,
         "replay_batches": batches,
         "optimizer_steps": steps * spec.epochs * spec.tasks,
         "epochs_per_task": [spec.epochs] * spec.tasks,
-        "probes": [],
+        "probes": [[task, epoch, 90.0] for task in range(1, spec.tasks + 1) for epoch in DUE] if driven else [],
         "seconds": 30.0,
         "collapsed": None,
         "weights_sha256": "0" * 64,
@@ -78,7 +86,7 @@ def fill(study: Beyond, final: Callable[[str, int], float | None], seeds: int = 
         if section_of(name) not in study.sections:
             continue
         for seed, spec in study.specs(name).items():
-            if seed - arm.first_seed >= seeds or (end := final(name, seed)) is None:
+            if seed - arm.first_seed >= seeds * arm.times or (end := final(name, seed)) is None:
                 continue
             more: dict[str, Any] = {}
             if arm.per_class:

@@ -9,13 +9,16 @@ from tfcsr.beyond.arms import (
     ADAPTIVE,
     ARMS,
     EPOCHS,
+    LISTED,
     NAMES,
     OF_METHOD,
     OURS,
     RECIPE,
     SECTIONS,
+    SMALL,
     SPACED,
     WHEN,
+    partner,
     random_epochs,
     spread_epochs,
 )
@@ -23,6 +26,7 @@ from tfcsr.beyond.study import mixed_epochs
 from tfcsr.errors import SpecError
 from tfcsr.experiments.record import question
 from tfcsr.experiments.study import arms_of, section_of
+from tfcsr.methods.base import is_listed
 from tfcsr.recall.schedule import SCHEDULES
 
 SHARED = {f"accuracy/{method}": f"frontier/{method}/{when}" for method, when in
@@ -36,13 +40,23 @@ def test_every_arm_is_in_a_section_and_every_section_has_arms():
 
 def test_the_plan_has_every_run_once():
     waiting = [name for name, arm in ARMS.items() if arm.matches]
-    assert waiting == [f"adapting/{name}/fixed" for name in ADAPTIVE]
-    expected = sum(arm.seeds for name, arm in ARMS.items() if name not in waiting) - 5 * len(SHARED)
-    assert len(study_of().plan()) == len(study_of().missing()) == expected
-    # With fewer seeds an arm of fewer has the first of them.
-    few = study_of(seeds=2).plan()
-    assert len(few) == sum(min(2, arm.seeds) for name, arm in ARMS.items() if name not in waiting) - 2 * len(SHARED)
-    assert {spec.seed for spec in few} == {0, 1, 100}
+    sections = ("adapting", *(f"timing/{small}" for small in SMALL))
+    twins = [f"{name}/fixed" for name in ADAPTIVE] + ["sm2/yoked", "fsrs/yoked"]
+    assert sorted(waiting) == sorted(f"{section}/{twin}" for section in sections for twin in twins)
+
+    def expected(seeds):
+        each = (min(seeds, arm.seeds or seeds) * arm.times for name, arm in ARMS.items() if name not in waiting)
+        return sum(each) - seeds * len(SHARED)
+
+    assert len(study_of().plan()) == len(study_of().missing()) == expected(5)
+    # With fewer seeds an arm of fewer has the first of them; with more, one that has no number of its own has all.
+    few = study_of(seeds=2)
+    assert len(few.plan()) == expected(2)
+    assert {spec.seed for spec in few.plan() if spec.epochs * spec.tasks != 100} == {0, 1, 100}
+    assert [len(few.specs(f"timing/{small}/even")) for small in SMALL] == [12, 4]
+    assert list(few.specs("timing/digits/even")) == list(range(12))
+    many = study_of(seeds=8)
+    assert [len(many.specs(name)) for name in ("accuracy/er", "field/500/every", "choices/as it is")] == [8, 3, 1]
 
 
 def test_two_arms_are_one_run_only_where_it_is_meant():
@@ -56,9 +70,34 @@ def test_two_arms_are_one_run_only_where_it_is_meant():
 def test_what_is_done_is_not_wanted_again_and_the_twins_come_then():
     study = fill(study_of(sections=["adapting"], seeds=2), plausible, seeds=2)
     assert not study.missing()
-    # Three twins may be one run: all of these replay in five epochs.
-    assert len(study.plan()) == 2 * len(ADAPTIVE) + 2
+    # Three twins may be one run: all of these replay in five epochs. So may two that are yoked, of seed 0 alone: what
+    # seed 1 would go by is not there.
+    assert len(study.plan()) == 2 * len(ADAPTIVE) + 2 + 1
     assert all(study.of(f"adapting/{name}/fixed").keys() == {0, 1} for name in ADAPTIVE)
+    assert all(study.of(f"adapting/{name}/yoked").keys() == {0} for name in ("sm2", "fsrs"))
+
+
+def test_a_yoked_run_replays_when_the_run_of_another_seed_did():
+    study = study_of(sections=["adapting"])
+    for seed, spec in study.specs("adapting/fsrs").items():
+        probes = [[1, 1, 99.0], [2, 1, 80.0], [2, 4 + seed, 70.0], [10, 20, 60.0]]
+        study.add(record_of(spec, 50.0, probes=probes))
+    found = {seed: spec.replay_epochs for seed, spec in study.specs("adapting/fsrs/yoked").items()}
+    nothing = "/none" * 7
+    assert found == {seed: f"1/1,{4 + (seed + 1) % 5}{nothing}/20" for seed in range(5)}
+    # On the whole as much is replayed: every run's epochs are used once.
+    assert sorted(map(partner, range(30))) == list(range(30))
+    assert all(partner(seed) not in (seed, partner(partner(seed))) for seed in range(30))
+
+
+def test_the_same_replay_is_placed_in_six_ways():
+    """Twenty epochs of the four tasks that have something to replay."""
+    for small in SMALL:
+        for when, (_, listed) in LISTED.items():
+            spec = ARMS[f"timing/{small}/{when}"].spec(0)
+            assert spec.replay_epochs == listed
+            assert (spec.tasks, spec.epochs, spec.exam_share, spec.replay_least) == (5, 20, 0.1, 0)
+            assert sum(is_listed(listed, task, epoch) for task in range(2, 6) for epoch in range(1, 21)) == 20
 
 
 @pytest.mark.parametrize("section", AT_THE_PAPERS_BUDGET)

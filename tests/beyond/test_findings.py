@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.beyond.invented import fill, plausible, record_of, study_of
 from tfcsr.beyond import findings
 from tfcsr.beyond.arms import ARMS, NAMES, OURS, WHEN
-from tfcsr.beyond.findings import Pair
+from tfcsr.beyond.findings import Pair, method_of
 from tfcsr.experiments.statistics import Estimate, estimate
 
 
@@ -144,6 +144,37 @@ def test_adapting_is_held_against_its_own_twin():
     assert (found.adaptive.memory_checks, found.fixed.memory_checks) == (7, 0)
     assert all(one.matched for one in by_label.values())
     assert by_label["FSRS, the memory"].verdict == by_label["Leitner boxes, each class"].verdict == "open"
+
+
+def test_what_a_yoked_run_lacks_is_its_own_exam():
+    """The driven one is ahead of evenly spread epochs, and not of what another run's exam asked for."""
+    study = study_of()
+    put(study, "adapting/fsrs", {seed: 50.0 + seed for seed in range(5)}, probes=[[2, 1, 50.0]])
+    put(study, "adapting/fsrs/fixed", {seed: 47.0 + seed + seed % 2 for seed in range(5)})
+    put(study, "adapting/fsrs/yoked", {seed: 50.0 + seed + (-1) ** seed for seed in range(5)})
+    found = {one.label: one for one in findings.adapting(study)}
+    driven = found["FSRS, the memory"]
+    assert (driven.verdict, findings.change_verdict(driven.own_exam)) == ("pays", "open")
+    assert driven.own_exam.mean == pytest.approx(-0.2)
+    assert driven.yoked.n == driven.own_exam.n == 5
+    assert found["SM-2, the memory"].own_exam is None
+    assert found["Leitner boxes, each class"].yoked is None
+
+
+def test_the_same_replay_placed_otherwise_is_held_against_evenly_spread_epochs():
+    study = study_of(seeds=1)
+    put(study, "timing/digits/even", {seed: 80.0 + seed for seed in range(6)})
+    put(study, "timing/digits/spaced", {seed: 83.0 + seed + 0.1 * (seed % 2) for seed in range(6)})
+    put(study, "timing/digits/last", {seed: 70.0 + seed - 0.1 * (seed % 2) for seed in range(6)})
+    found = {method_of(way.name): way for way in findings.timing(study, "digits")}
+    assert found["even"].difference is None
+    assert found["spaced"].difference.mean == pytest.approx(3.05)
+    assert [findings.change_verdict(found[when].difference) for when in ("spaced", "last", "first")] == [
+        "better",
+        "worse",
+        "open",
+    ]
+    assert all(way.n == 0 for way in findings.timing(study, "mnist"))
 
 
 @pytest.mark.parametrize("replayed", [None, 79 * 32 * 9 * 4.6, 79 * 32 * 9 * 3.4])
@@ -327,6 +358,28 @@ def test_the_curve_of_runs_that_are_not_of_one_length():
     short = replace(one, accuracy_after_task=[1.0, 2.0])
     assert len(findings.curve([one, short])) == 2
     assert findings.curve([]) == []
+
+
+def test_the_course_of_two_methods_over_the_sequence():
+    """Ours begins 10 points lower, catches up and ends 5 higher; in between nobody can tell."""
+    study = study_of()
+    start = [-10.0, -6.0, -3.0, 0.0, 0.0, 0.0, 1.0, 2.0, 3.0, 5.0]
+    for seed, spec in study.specs("accuracy/icarl").items():
+        study.add(replace(record_of(spec, 50.0), accuracy_after_task=[50.0 + seed] * 10))
+    for seed, spec in study.specs(f"accuracy/{OURS}").items():
+        noise = 2.0 * (seed % 2) - 0.8
+        after = [50.0 + seed + d + (noise if d == 0 else 0.1 * noise) for d in start]
+        study.add(replace(record_of(spec, 50.0), accuracy_after_task=after))
+    found = findings.course(study, f"accuracy/{OURS}", "accuracy/icarl")
+    assert (found.behind, found.ahead) == ([1, 2, 3], [7, 8, 9, 10])
+    assert found.mean.mean == pytest.approx(-0.8)
+    assert found.mean.n == 5
+    assert findings.course(study, f"accuracy/{OURS}", "accuracy/er") is None
+    old = study_of()
+    for spec in old.specs(f"accuracy/{OURS}").values():
+        old.add(replace(record_of(spec, 50.0), all_outputs=True))
+    assert findings.along(old.of(f"accuracy/{OURS}")) == {}
+    assert findings.course(old, f"accuracy/{OURS}", f"accuracy/{OURS}") is None
 
 
 def test_before_the_last_task_a_run_that_was_asked_over_all_outputs_counts_where_there_is_no_other():

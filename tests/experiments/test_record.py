@@ -29,6 +29,8 @@ def test_what_can_be_is_read():
         ({"recall_right": [[5, 0]]}, "more was recalled of a class than asked"),
         ({"recall_right": [[-1, 0]]}, "more was recalled"),
         ({"recall_asked": [["x"]]}, "recall_asked is"),
+        *(({"probes": [[1, epoch, 50.0]]}, "of no task or epoch") for epoch in (0, -3, 2.5, 1e300)),
+        ({"probes": [[99, 1, 50.0]]}, "of no task or epoch"),
     ],
 )
 def test_what_cannot_be_is_refused(wrong, said):

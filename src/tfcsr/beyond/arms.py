@@ -15,6 +15,7 @@ from tfcsr.spec import Parts, RunSpec
 CIFAR, MNIST = "split-cifar100", "split-mnist"
 OURS = "tfcsr-distill"
 EPOCHS = 20
+BLOCK = 5
 # Where the schedule of the paper is due when everything passes.
 SPACED = "1,3,5,8,13"
 
@@ -51,11 +52,16 @@ class Arm:
 
     label: str
     fields: Mapping[str, Any]
-    seeds: int = 5
+    seeds: int | None = None
+    """The most it has; None: as many as are asked for."""
     first_seed: int = 0
+    times: int = 1
+    """How many runs it has for each seed that is asked for, where a run takes no time."""
     by_seed: Callable[[int], Mapping[str, Any]] | None = None
     matches: str | None = None
     """The arm that says how much this one may replay: it is fixed when that one's runs are known."""
+    yoked: bool = False
+    """Whether it replays when a run of that arm with another seed did; else as much as the one with its own."""
     per_class: bool = False
     """Whether what there is of each class is kept."""
 
@@ -89,6 +95,12 @@ def spread_epochs(count: int, epochs: int = EPOCHS) -> str:
     return ",".join(str(round(epochs * (i + 1) / count)) for i in range(count))
 
 
+def partner(seed: int) -> int:
+    """The seed that a yoked run has its epochs from: the next of its five, so that every run's are used once."""
+    block = seed - seed % BLOCK
+    return block + (seed + 1) % BLOCK
+
+
 # Where replay happens: what it is called, and the fields that say so.
 WHEN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "every": ("every epoch", {"replay_epochs": "all"}),
@@ -116,6 +128,29 @@ ADAPTIVE: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 EXAM: Mapping[str, Any] = {"exam_share": 0.1}
 # By the schedule alone, however little it asks for.
 DRIVEN: Mapping[str, Any] = {"replay_epochs": "due", "replay_least": 0, "consolidate_at": 0.0}
+# Benchmarks of five tasks with which a run takes seconds on a CPU: how often each is run, and what it is.
+SMALL: Mapping[str, tuple[int, Mapping[str, Any]]] = {
+    "digits": (6, {"benchmark": "split-digits", "augment": "none", "buffer_capacity": 50, "epochs": EPOCHS}),
+    "mnist": (
+        2,
+        {"benchmark": MNIST, "augment": "none", "buffer_capacity": 200, "epochs": EPOCHS, "max_per_class": 500},
+    ),
+}
+# All of them replay in 20 epochs of the four tasks that have something to replay.
+LISTED: Mapping[str, tuple[str, str]] = {
+    "even": ("evenly spread: 4, 8, 12, 16, 20", spread_epochs(5)),
+    "spaced": ("the paper's: 1, 3, 5, 8, 13", SPACED),
+    "first": ("the first: 1 to 5", "1,2,3,4,5"),
+    "last": ("the last: 16 to 20", "16,17,18,19,20"),
+    "rising": (
+        "evenly spread, more from task to task: 2, 3, 5, 10",
+        "/".join(("none", *map(spread_epochs, (2, 3, 5, 10)))),
+    ),
+    "falling": (
+        "evenly spread, fewer from task to task: 10, 5, 3, 2",
+        "/".join(("none", *map(spread_epochs, (10, 5, 3, 2)))),
+    ),
+}
 # Each ingredient taken away, once.
 WITHOUT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "asymmetric": ("new examples compete with all classes", {"new_classes": "all"}),
@@ -143,11 +178,12 @@ def _arms() -> dict[str, Arm]:
     # What a method does by itself is not run twice.
     for method, when in (("er", "every"), ("er-ace", "every"), (OURS, "spaced")):
         arms[f"frontier/{method}/{when}"] = arms[f"accuracy/{method}"]
-    for name, (label, fields) in ADAPTIVE.items():
-        arms[f"adapting/{name}"] = Arm(label, with_recipe(OURS, **EXAM, **DRIVEN, **fields))
-        arms[f"adapting/{name}/fixed"] = Arm(
-            f"{label}: fixed, the same replay", with_recipe(OURS, **EXAM, **DRIVEN), matches=f"adapting/{name}"
-        )
+    arms |= _adapting("adapting")
+    for small, (times, fields) in SMALL.items():
+        arms |= _adapting(f"timing/{small}", times, **fields)
+        for when, (label, listed) in LISTED.items():
+            driven = {**DRIVEN, "replay_epochs": listed}
+            arms[f"timing/{small}/{when}"] = Arm(label, with_recipe(OURS, **EXAM, **driven, **fields), times=times)
     for method in ("er", OURS):
         arms[f"exam/{method}"] = Arm(f"{NAMES[method]} with an exam", with_recipe(method, **EXAM), per_class=True)
     for name, (label, fields) in WITHOUT.items():
@@ -170,6 +206,18 @@ def _arms() -> dict[str, Arm]:
         arms[f"elsewhere/cnn/{method}"] = Arm(name, with_recipe(method, model="cnn"), seeds=3)
     for name, fields in _choices().items():
         arms[f"choices/{name}"] = Arm(name, {**fields, "held_out": 0.1}, seeds=1, first_seed=100)
+    return arms
+
+
+def _adapting(section: str, times: int = 1, **more: Any) -> dict[str, Arm]:
+    """Schedules that the exam drives, and what they are held against."""
+    arms, replaying = {}, with_recipe(OURS, **EXAM, **DRIVEN, **more)
+    for name, (label, fields) in ADAPTIVE.items():
+        arm = f"{section}/{name}"
+        arms[arm] = Arm(label, {**replaying, **fields}, times=times)
+        arms[f"{arm}/fixed"] = Arm(f"{label}: fixed, the same replay", replaying, times=times, matches=arm)
+        if fields.get("schedule_per") != "class":  # which replays some classes now, others then
+            arms[f"{arm}/yoked"] = Arm(f"{label}: yoked", replaying, times=times, matches=arm, yoked=True)
     return arms
 
 
@@ -199,6 +247,7 @@ SECTIONS: Mapping[str, str] = {
     "accuracy": "Accuracy at the paper's budget",
     "frontier": "The frontier: accuracy against replay",
     "adapting": "Does adapting pay?",
+    "timing": "When to replay, and who decides: small benchmarks",
     "exam": "Is the exam honest?",
     "ablation": "What each ingredient is worth",
     "policies": "What the memory keeps",

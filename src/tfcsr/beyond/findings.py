@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pvariance
 
-from tfcsr.beyond.arms import ADAPTIVE, ARMS, FIELD, HERDED, NAMES, OURS, SECTIONS, WHEN, WITHOUT, FieldValue
+from tfcsr.beyond.arms import ADAPTIVE, ARMS, FIELD, HERDED, LISTED, NAMES, OURS, SECTIONS, WHEN, WITHOUT, FieldValue
 from tfcsr.beyond.study import Beyond, Row, accuracies, epoch_of_replay
 from tfcsr.experiments.record import Record, question
 from tfcsr.experiments.statistics import FEWEST, Estimate, optional_estimate, paired_difference, wilson
@@ -21,6 +21,7 @@ METHODS = ("er", "er-ace", OURS)
 # Points of the frontier that explain others and are no proposals.
 CONTROLS = ("random", "same-new", "sixteen", "eight")
 UPPER_BOUND = "joint"
+EVEN = "even"
 HERDED_ARMS = "policies/herded"
 BINS = ((0, 20), (20, 40), (40, 60), (60, 80), (80, 100))
 
@@ -124,6 +125,40 @@ def curve(runs: Iterable[Record]) -> list[Estimate]:
     return [point for point in points if point is not None]
 
 
+def curves(runs: Mapping[int, Record]) -> dict[int, list[float]]:
+    """By seed, the accuracies after each task, of runs that were asked as they are now."""
+    return {seed: record.accuracy_after_task for seed, record in runs.items() if not record.all_outputs}
+
+
+def along(runs: Mapping[int, Record]) -> dict[int, float]:
+    """By seed, the mean of these."""
+    return {seed: fmean(after) for seed, after in curves(runs).items()}
+
+
+@dataclass(frozen=True)
+class Course:
+    """Ours beside another over the whole sequence: the paired difference of the means over tasks, and the tasks after
+    which it is ahead or behind.
+    """
+
+    mean: Estimate
+    ahead: list[int]
+    behind: list[int]
+
+
+def course(study: Beyond, arm: str, against: str) -> Course | None:
+    ours, other = study.of(arm), study.of(against)
+    mean = paired_difference(along(ours), along(other))
+    if mean is None:
+        return None
+    found: dict[str, list[int]] = {"better": [], "worse": [], "open": []}
+    both = curves(ours), curves(other)
+    for place in range(min(len(after) for known in both for after in known.values())):
+        one, two = ({seed: after[place] for seed, after in known.items()} for known in both)
+        found[change_verdict(paired_difference(one, two))].append(place + 1)
+    return Course(mean, found["better"], found["worse"])
+
+
 @dataclass(frozen=True)
 class Point:
     """Some way to place replay: what it costs, as a share of what replay in every epoch does, and what it gives."""
@@ -223,7 +258,9 @@ def effects(study: Beyond, method: str) -> Effects:
 
 @dataclass(frozen=True)
 class Adapting:
-    """A schedule that the exam drives, and a fixed one that replays as much."""
+    """A schedule that the exam drives, and a fixed one that replays as much. Then one that replays when another run's
+    exam asked for it: on the whole as much and as unevenly, and still no answer to what this run has forgotten.
+    """
 
     label: str
     adaptive: Outcome
@@ -231,18 +268,29 @@ class Adapting:
     matched: bool
     """Whether, seed by seed, the two replay as many images, as far as whole epochs can."""
     verdict: str
+    yoked: Outcome | None
+    own_exam: Estimate | None
+    """By how much the driven one ends above the yoked one, paired."""
 
 
-def adapting(study: Beyond) -> list[Adapting]:
+def adapting(study: Beyond, section: str = "adapting") -> list[Adapting]:
     found = []
     for name, (label, _) in ADAPTIVE.items():
-        arm, twin = f"adapting/{name}", f"adapting/{name}/fixed"
+        arm, twin = f"{section}/{name}", f"{section}/{name}/fixed"
         adaptive, fixed, twins = outcome(study, arm, twin), outcome(study, twin), study.of(twin)
         matched = all(_replay_alike(run, twins[seed]) for seed, run in study.of(arm).items() if seed in twins)
         # Of two that replay differently, more replay may be what pays.
         verdict = gain_verdict(adaptive.difference) if matched else "open"
-        found.append(Adapting(label, adaptive, fixed, matched, verdict))
+        control = f"{section}/{name}/yoked"
+        yoked = outcome(study, control) if control in ARMS else None
+        own_exam = None if yoked is None else paired(study, arm, control)
+        found.append(Adapting(label, adaptive, fixed, matched, verdict, yoked, own_exam))
     return found
+
+
+def timing(study: Beyond, small: str) -> list[Outcome]:
+    """Ways to place the same replay, beside evenly spread epochs."""
+    return [outcome(study, f"timing/{small}/{when}", f"timing/{small}/{EVEN}") for when in LISTED]
 
 
 def _replay_alike(one: Record, other: Record) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from tfcsr.beyond.arms import ARMS, SECTIONS, Arm, spread_epochs
+from tfcsr.beyond.arms import ARMS, SECTIONS, Arm, partner, spread_epochs
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.experiments.record import Record, Records, question
 from tfcsr.experiments.statistics import Estimate, optional_estimate, paired_difference
@@ -29,8 +29,9 @@ class Beyond(Study):
         super().__init__(seeds, records)
 
     def seeds_of(self, arm: Arm) -> list[int]:
-        """An arm of fewer seeds has the first of them; one with seeds of its own those."""
-        return [arm.first_seed + seed for seed in self.seeds[: arm.seeds]]
+        """An arm of fewer seeds has the first of them; one of more, some for each; one with seeds of its own those."""
+        asked = self.seeds[: arm.seeds]
+        return [arm.first_seed + seed * arm.times + more for seed in asked for more in range(arm.times)]
 
     def specs(self, name: str) -> dict[int, RunSpec]:
         """By seed; without those that wait for what another arm does."""
@@ -38,10 +39,11 @@ class Beyond(Study):
         for seed in self.seeds_of(arm):
             more = {} if self.data is None else {"benchmark": self.data, **OF_BENCHMARK}
             if arm.matches is not None:
-                other = self.of(arm.matches).get(seed)
+                other = self.of(arm.matches).get(partner(seed) if arm.yoked else seed)
                 if other is None:
                     continue
-                more["replay_epochs"] = spread_epochs(mixed_epochs(other), other.run_spec.epochs)
+                listed = due_epochs(other) if arm.yoked else spread_epochs(mixed_epochs(other), other.run_spec.epochs)
+                more["replay_epochs"] = listed
             known = (name, seed, str(more))
             if known not in self._specs:
                 self._specs[known] = arm.spec(seed, **more)
@@ -92,6 +94,13 @@ def epoch_of_replay(record: Record) -> float:
 def mixed_epochs(record: Record) -> int:
     """In how many epochs of a task, on the average, as many images would have been replayed as this run did."""
     return min(record.run_spec.epochs, round((record.replayed or 0) / epoch_of_replay(record)))
+
+
+def due_epochs(record: Record) -> str:
+    """The epochs of each task in which this run replayed, where its schedule decided: after each it was asked."""
+    tasks = range(1, record.run_spec.tasks + 1)
+    asked = {task: [str(int(epoch)) for at, epoch, _ in record.probes if at == task] for task in tasks}
+    return "/".join(",".join(asked[task]) or "none" for task in tasks)
 
 
 @dataclass(frozen=True)

@@ -82,6 +82,9 @@ class Record:
         recalls = [probe[2] for probe in self.probes if len(probe) == 3]
         if len(recalls) < len(self.probes) or not all(0 <= x <= 100 for x in (*self.accuracy_after_task, *recalls)):
             return "accuracy or recall is no percentage"
+        # Another run may be told to replay then.
+        if not all(task in range(1, tasks + 1) and epoch in range(1, MOST_EPOCHS) for task, epoch, _ in self.probes):
+            return "a probe in it is of no task or epoch"
         counts = (self.replay_batches, self.optimizer_steps - 1, self.seconds, *(e - 1 for e in self.epochs_per_task))
         if min(counts) < 0 or max(self.epochs_per_task) > MOST_EPOCHS or (self.replayed or 0) < 0:
             return "a count in it cannot be"

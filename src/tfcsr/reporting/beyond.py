@@ -6,16 +6,18 @@ from typing import Any
 
 import matplotlib
 
-from tfcsr.beyond.arms import FIELD, NAMES, OURS, PLAIN, RECIPE, SECTIONS
+from tfcsr.beyond.arms import EPOCHS, FIELD, NAMES, OURS, PLAIN, RECIPE, SECTIONS, SMALL
 from tfcsr.beyond.findings import (
     AIM,
     BINS,
+    EVEN,
     MARGIN,
     METHODS,
     QUARTER,
     SOURCES,
     UPPER_BOUND,
     WANTED,
+    Adapting,
     Honesty,
     Outcome,
     Point,
@@ -23,10 +25,12 @@ from tfcsr.beyond.findings import (
     ablation,
     accuracy_rows,
     adapting,
+    along,
     best_published,
     binned,
     change_verdict,
     choices,
+    course,
     effects,
     exam_cost,
     field,
@@ -40,10 +44,11 @@ from tfcsr.beyond.findings import (
     reached,
     sections_with_runs,
     settings,
+    timing,
 )
 from tfcsr.beyond.study import STUDY, Beyond
 from tfcsr.experiments.record import Record
-from tfcsr.experiments.statistics import FEWEST, Estimate
+from tfcsr.experiments.statistics import FEWEST, Estimate, optional_estimate
 from tfcsr.files import write_bytes
 from tfcsr.paper.published import PUBLISHED
 from tfcsr.reporting.beyond_figures import CAPTIONS, DRAWN
@@ -224,12 +229,21 @@ def _sentences(*parts: str | Iterable[str]) -> list[str]:
 def accuracy_lines(study: Beyond) -> list[str]:
     rows = accuracy_rows(study)
     ours = next(row for row in rows if method_of(row.name) == OURS)
-    header = ("method", "final accuracy %", "against ER, points", "steps", "replay batches", "replayed images")
+    header = (
+        "method",
+        "final accuracy %",
+        "against ER, points",
+        "accuracy %, mean over tasks",
+        "steps",
+        "replay batches",
+        "replayed images",
+    )
     table = [
         (
             row.label,
             with_interval(row.accuracy),
             _difference(row),
+            with_interval(optional_estimate(along(study.of(row.name)).values())),
             _count(row.steps),
             _count(row.replay_batches),
             _count(row.replayed),
@@ -244,6 +258,7 @@ def accuracy_lines(study: Beyond) -> list[str]:
         *_sentences(
             f"`{OURS}` ends at {with_interval(ours.accuracy, unit=' %')}{published}." if ours.n else "",
             _lead(ranking(study, "accuracy")),
+            _course_said(study),
             f"`{UPPER_BOUND}` keeps all data: an upper bound, not a competitor." if joint.n else "",
             ALL_OUTPUTS if _too_low(study.of(f"accuracy/{OURS}").values()) else "",
             "All took the same number of steps." if len(steps) == 1 else "The numbers of steps differ.",
@@ -265,6 +280,22 @@ def _lead(found: Ranking) -> str:
     rival, verdict = NAMES[found.rival], change_verdict(found.lead)
     word = {"better": "ahead of", "worse": "behind", "open": "not told apart from"}[verdict]
     return f"`{OURS}` is {word} the best of the others, {rival}: {_points(found.lead)}."
+
+
+def _course_said(study: Beyond) -> str:
+    """The end is not all: a network is used all along."""
+    rival = ranking(study, "accuracy").rival
+    found = None if rival is None else course(study, f"accuracy/{OURS}", f"accuracy/{rival}")
+    if rival is None or found is None:
+        return ""
+    word = {"better": "higher than", "worse": "lower than", "open": "not told apart from"}[change_verdict(found.mean)]
+    text = f"Its mean over the tasks is {word} that of {NAMES[rival]}: {_points(found.mean)}"
+    places = [
+        f"{side} after task {_list([str(n) for n in tasks])}"
+        for side, tasks in (("behind", found.behind), ("ahead", found.ahead))
+        if tasks
+    ]
+    return text + (f"; it is {', and '.join(places)}." if places else ".")
 
 
 def frontier_lines(study: Beyond) -> list[str]:
@@ -368,7 +399,10 @@ def _control_said(study: Beyond) -> str:
 
 
 def adapting_lines(study: Beyond) -> list[str]:
-    found = adapting(study)
+    return _adapting_lines(adapting(study))
+
+
+def _adapting_lines(found: Sequence[Adapting]) -> list[str]:
     header = (
         "schedule, driven by the exam",
         "final accuracy %",
@@ -379,6 +413,8 @@ def adapting_lines(study: Beyond) -> list[str]:
         "memory checks",
         "fixed: memory checks",
         "verdict",
+        "yoked: final accuracy %",
+        "against yoked, points",
     )
     rows = [
         (
@@ -391,6 +427,8 @@ def adapting_lines(study: Beyond) -> list[str]:
             _count(one.adaptive.memory_checks),
             _count(one.fixed.memory_checks),
             one.verdict if one.matched else f"{one.verdict}: the replay differs",
+            "–" if one.yoked is None else with_interval(one.yoked.accuracy),
+            with_interval(one.own_exam, "+", without="–"),
         )
         for one in found
     ]
@@ -399,7 +437,7 @@ def adapting_lines(study: Beyond) -> list[str]:
     }
     said = [
         {
-            "pays": f"Adapting pays with {'; '.join(labels)}.",
+            "pays": f"Adapting pays against evenly spread epochs with {'; '.join(labels)}.",
             "does not pay": f"Adapting does not pay with {'; '.join(labels)}: it gains less than {MARGIN:g} points.",
             "open": f"It is open with {'; '.join(labels)}.",
         }[verdict]
@@ -409,9 +447,61 @@ def adapting_lines(study: Beyond) -> list[str]:
     return [
         *markdown_table(header, rows),
         *_sentences(
-            "The fixed twin of a run replays in evenly spread epochs, so many that it replays as many images.", said
+            "The fixed twin of a run replays in evenly spread epochs, so many that it replays as many images.",
+            said,
+            _yoked_said(found),
         ),
     ]
+
+
+def _yoked_said(found: Sequence[Adapting]) -> list[str]:
+    """What is left of a gain when the epochs stay as they are, and only the exam is another's."""
+    known = [one for one in found if one.own_exam is not None]
+    if not known:
+        return []
+    words = {"better": "is worth something", "worse": "costs something", "open": "makes no difference that is told"}
+    told = [f"with {one.label} it {words[change_verdict(one.own_exam)]}, {_points(one.own_exam)}" for one in known]
+    return [
+        "A yoked run replays in the very epochs that the exam of a run with another seed asked for: all in all as much,"
+        f" and in the same tasks. What it lacks is the answer to its own exam: {'; '.join(told)}."
+    ]
+
+
+def timing_lines(study: Beyond) -> list[str]:
+    """Of each benchmark: where the same replay is placed, then who decides."""
+    lines = [
+        f"`{OURS}` with an exam of a tenth of its memory, {EPOCHS} epochs a task. First, the same number of replay"
+        " epochs, placed by lists; then by schedules that the exam drives."
+    ]
+    alike: dict[str, set[str]] = {}
+    for small in SMALL:
+        ways, driven = timing(study, small), adapting(study, f"timing/{small}")
+        if not any(way.n for way in ways) and not any(one.adaptive.n for one in driven):
+            continue
+        for way in ways:
+            alike.setdefault(way.label, set()).add(_word(way))
+        rows = [
+            (
+                way.label,
+                with_interval(way.accuracy),
+                _difference(way),
+                "–" if way.name.endswith(EVEN) else _word(way),
+                with_interval(optional_estimate(along(study.of(way.name)).values())),
+            )
+            for way in ways
+        ]
+        header = (
+            "replay epochs of a task",
+            "final accuracy %",
+            "against evenly spread, points",
+            "verdict",
+            "accuracy %, mean over tasks",
+        )
+        lines += ["", f"**{_setting(study, f'timing/{small}/{EVEN}')}**", "", *markdown_table(header, rows), ""]
+        lines += _adapting_lines(driven)
+    everywhere = {word: [label for label, found in alike.items() if found == {word}] for word in ("better", "worse")}
+    said = [f"{word} than evenly spread epochs: {'; '.join(ways)}" for word, ways in everywhere.items() if ways]
+    return [*lines, "", f"On all of them {'. And '.join(said)}."] if said else lines
 
 
 def exam_lines(study: Beyond) -> list[str]:
@@ -612,7 +702,7 @@ def elsewhere_lines(study: Beyond) -> list[str]:
     rows: list[tuple[str, ...]] = []
     said, usual = [], ranking(study, "accuracy")
     for setting in settings():
-        found, title = ranking(study, setting), _setting(study, setting)
+        found, title = ranking(study, setting), _setting(study, f"{setting}/{OURS}")
         if title in [row[0] for row in rows]:  # on other data settings may coincide
             continue
         places = [(str(number), place) for number, place in enumerate(found.places, start=1)]
@@ -626,10 +716,12 @@ def elsewhere_lines(study: Beyond) -> list[str]:
     ]
 
 
-def _setting(study: Beyond, setting: str) -> str:
-    spec = next(iter(study.specs(f"{setting}/{OURS}").values()))
+def _setting(study: Beyond, arm: str) -> str:
+    spec = next(iter(study.specs(arm).values()))
+    few = f"{spec.max_per_class:,} images a class, " if spec.max_per_class else ""
     return (
-        f"{spec.benchmark}, {spec.tasks} tasks of {spec.epochs} epochs, {spec.model}, memory {spec.buffer_capacity:,}"
+        f"{spec.benchmark}, {few}{spec.tasks} tasks of {spec.epochs} epochs, {spec.model},"
+        f" memory {spec.buffer_capacity:,}"
     )
 
 
@@ -692,6 +784,7 @@ SAID: Mapping[str, Callable[[Beyond], list[str]]] = {
     "accuracy": accuracy_lines,
     "frontier": frontier_lines,
     "adapting": adapting_lines,
+    "timing": timing_lines,
     "exam": exam_lines,
     "ablation": ablation_lines,
     "policies": policy_lines,
