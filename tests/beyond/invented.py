@@ -115,6 +115,8 @@ OF_WHEN = {
 
 def plausible(name: str, seed: int) -> float:
     """Something like what might come out."""
+    if name.startswith("small/"):  # a question of another section, or ours as it is
+        name = name.split("/", 2)[2]
     section, *rest = name.split("/")
     rng = random.Random(f"{name} {seed}")
     noise = 0.5 * random.Random(seed).random() + 0.4 * rng.random()

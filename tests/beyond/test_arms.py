@@ -9,11 +9,13 @@ from tfcsr.beyond.arms import (
     ADAPTIVE,
     ARMS,
     EPOCHS,
+    FEWER,
     LISTED,
     NAMES,
     OF_METHOD,
     OURS,
     RECIPE,
+    REPLAYING,
     SECTIONS,
     SMALL,
     SPACED,
@@ -40,7 +42,7 @@ def test_every_arm_is_in_a_section_and_every_section_has_arms():
 
 def test_the_plan_has_every_run_once():
     waiting = [name for name, arm in ARMS.items() if arm.matches]
-    sections = ("adapting", *(f"timing/{small}" for small in SMALL))
+    sections = ("adapting", *(f"small/{small}/adapting" for small in SMALL))
     twins = [f"{name}/fixed" for name in ADAPTIVE] + ["sm2/yoked", "fsrs/yoked"]
     assert sorted(waiting) == sorted(f"{section}/{twin}" for section in sections for twin in twins)
 
@@ -53,8 +55,8 @@ def test_the_plan_has_every_run_once():
     few = study_of(seeds=2)
     assert len(few.plan()) == expected(2)
     assert {spec.seed for spec in few.plan() if spec.epochs * spec.tasks != 100} == {0, 1, 100}
-    assert [len(few.specs(f"timing/{small}/even")) for small in SMALL] == [12, 4]
-    assert list(few.specs("timing/digits/even")) == list(range(12))
+    assert [len(few.specs(f"small/{small}/whole")) for small in SMALL] == [12, 4]
+    assert list(few.specs("small/digits/whole")) == list(range(12))
     many = study_of(seeds=8)
     assert [len(many.specs(name)) for name in ("accuracy/er", "field/500/every", "choices/as it is")] == [8, 3, 1]
 
@@ -94,10 +96,34 @@ def test_the_same_replay_is_placed_in_six_ways():
     """Twenty epochs of the four tasks that have something to replay."""
     for small in SMALL:
         for when, (_, listed) in LISTED.items():
-            spec = ARMS[f"timing/{small}/{when}"].spec(0)
+            spec = ARMS[f"small/{small}/timing/{when}"].spec(0)
             assert spec.replay_epochs == listed
             assert (spec.tasks, spec.epochs, spec.exam_share, spec.replay_least) == (5, 20, 0.1, 0)
             assert sum(is_listed(listed, task, epoch) for task in range(2, 6) for epoch in range(1, 21)) == 20
+
+
+@pytest.mark.parametrize("small", SMALL)
+def test_a_small_benchmark_is_asked_the_same_questions(small):
+    """Each arm differs from its own whole as that of the paper's budget does from its."""
+
+    def changed(arm, whole):
+        one, other = (ARMS[name].spec(0).to_dict() for name in (arm, whole))
+        return {field: value for field, value in one.items() if other.get(field) != value}
+
+    at = f"small/{small}"
+    for section in ("ablation", "policies"):
+        for name in ARMS:
+            if name.startswith(f"{section}/") and "herded" not in name and name != "ablation/strong":
+                assert changed(f"{at}/{name}", f"{at}/whole") == changed(name, f"accuracy/{OURS}") != {}, name
+    assert changed(f"{at}/ablation/exam", f"{at}/whole") == changed(f"exam/{OURS}", f"accuracy/{OURS}")
+    assert f"{at}/ablation/strong" not in ARMS  # there is no augmentation to take away
+    for method in REPLAYING:
+        whole = f"{at}/frontier/{method}/every"
+        for when in FEWER:
+            arm = f"{at}/frontier/{method}/{when}"
+            assert changed(arm, whole).keys() <= {"replay_epochs"}
+            assert ARMS[arm].spec(0).replay_epochs == WHEN[when][1]["replay_epochs"]
+            assert ARMS[arm].spec(0).get("replay_least", 0) == 0
 
 
 @pytest.mark.parametrize("section", AT_THE_PAPERS_BUDGET)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.beyond.invented import fill, plausible, record_of, study_of
 from tfcsr.beyond import findings
-from tfcsr.beyond.arms import ARMS, NAMES, OURS, WHEN
+from tfcsr.beyond.arms import ARMS, NAMES, OURS, WHEN, WITHOUT
 from tfcsr.beyond.findings import Pair, method_of
 from tfcsr.experiments.statistics import Estimate, estimate
 
@@ -163,9 +163,9 @@ def test_what_a_yoked_run_lacks_is_its_own_exam():
 
 def test_the_same_replay_placed_otherwise_is_held_against_evenly_spread_epochs():
     study = study_of(seeds=1)
-    put(study, "timing/digits/even", {seed: 80.0 + seed for seed in range(6)})
-    put(study, "timing/digits/spaced", {seed: 83.0 + seed + 0.1 * (seed % 2) for seed in range(6)})
-    put(study, "timing/digits/last", {seed: 70.0 + seed - 0.1 * (seed % 2) for seed in range(6)})
+    put(study, "small/digits/timing/even", {seed: 80.0 + seed for seed in range(6)})
+    put(study, "small/digits/timing/spaced", {seed: 83.0 + seed + 0.1 * (seed % 2) for seed in range(6)})
+    put(study, "small/digits/timing/last", {seed: 70.0 + seed - 0.1 * (seed % 2) for seed in range(6)})
     found = {method_of(way.name): way for way in findings.timing(study, "digits")}
     assert found["even"].difference is None
     assert found["spaced"].difference.mean == pytest.approx(3.05)
@@ -175,6 +175,21 @@ def test_the_same_replay_placed_otherwise_is_held_against_evenly_spread_epochs()
         "open",
     ]
     assert all(way.n == 0 for way in findings.timing(study, "mnist"))
+
+
+@pytest.mark.parametrize(("small", "whole"), [(None, f"accuracy/{OURS}"), ("digits", "small/digits/whole")])
+def test_ingredients_and_policies_are_held_against_ours_as_it_is(small, whole):
+    study = study_of(seeds=1 if small else 5)
+    without = f"{findings.asked('ablation', small)}/herding"
+    put(study, whole, {seed: 50.0 + seed for seed in range(3)})
+    put(study, without, {seed: 48.0 + seed + 0.3 * (seed % 2) for seed in range(3)})
+    put(study, f"{findings.asked('policies', small)}/ipm", {seed: 51.0 + seed + 0.3 * (seed % 2) for seed in range(3)})
+    ingredients, policies = findings.ablation(study, small), findings.policies(study, small)
+    assert (ingredients[0].name, ingredients[0].difference, policies[0].difference) == (whole, None, None)
+    assert len(ingredients) == 1 + len(WITHOUT) + 1 - (small is not None)
+    found = {row.label: row.difference.mean for row in (*ingredients, *policies) if row.difference is not None}
+    expected = {"class-balanced instead of herded memory": -1.9, "class-balanced": -1.9, "ipm": 1.1}
+    assert found == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("replayed", [None, 79 * 32 * 9 * 4.6, 79 * 32 * 9 * 3.4])

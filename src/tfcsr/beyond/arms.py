@@ -7,7 +7,7 @@ The budget is the paper's: Split CIFAR-100 in 10 tasks, ResNet-18 from scratch, 
 
 import random
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tfcsr.spec import Parts, RunSpec
@@ -117,6 +117,10 @@ WHEN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         {"replay_epochs": SPACED, "unmixed": "same"},
     ),
 }
+# Of these, what is asked on small benchmarks too.
+FEWER = ("every", "spaced", "two", "one", "none")
+# Those whose replay is placed otherwise.
+REPLAYING = ("er", "er-ace", OURS)
 NAMES = {"er": "ER", "er-ace": "ER-ACE", "derpp": "DER++", "icarl": "iCaRL", OURS: OURS, "joint": "joint"}
 # The others that may have a herded memory as well.
 HERDED = ("er", "er-ace", "derpp")
@@ -126,6 +130,7 @@ ADAPTIVE: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "fsrs": ("FSRS, the memory", {"schedule": "fsrs"}),
 }
 EXAM: Mapping[str, Any] = {"exam_share": 0.1}
+WITH_EXAM = "a tenth of the memory is an exam"
 # By the schedule alone, however little it asks for.
 DRIVEN: Mapping[str, Any] = {"replay_epochs": "due", "replay_least": 0, "consolidate_at": 0.0}
 # Benchmarks of five tasks with which a run takes seconds on a CPU: how often each is run, and what it is.
@@ -162,6 +167,8 @@ WITHOUT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "strong": ("crop and flip alone", {"augment": "crop-flip"}),
     "herding": ("class-balanced instead of herded memory", {"policy": "class-balanced"}),
 }
+# What a memory may keep instead of what herding chooses; class-balanced is there without herding.
+POLICIES = ("reservoir", "ipm", "gradient")
 
 
 def _arms() -> dict[str, Arm]:
@@ -169,7 +176,7 @@ def _arms() -> dict[str, Arm]:
     for method, name in NAMES.items():
         keeps = method in ("er", OURS)  # of these two it is asked what the probe is worth
         arms[f"accuracy/{method}"] = Arm(name, with_recipe(method), per_class=keeps)
-    for method in ("er", "er-ace", OURS):
+    for method in REPLAYING:
         for when, (label, fields) in WHEN.items():
             by_seed = random_epochs(5) if when == "random" else None
             # With replay in every epoch the others mix batches in the first task too, and we do not.
@@ -180,15 +187,13 @@ def _arms() -> dict[str, Arm]:
         arms[f"frontier/{method}/{when}"] = arms[f"accuracy/{method}"]
     arms |= _adapting("adapting")
     for small, (times, fields) in SMALL.items():
-        arms |= _adapting(f"timing/{small}", times, **fields)
-        for when, (label, listed) in LISTED.items():
-            driven = {**DRIVEN, "replay_epochs": listed}
-            arms[f"timing/{small}/{when}"] = Arm(label, with_recipe(OURS, **EXAM, **driven, **fields), times=times)
+        arms |= {f"small/{small}/{name}": replace(arm, times=times) for name, arm in _small(fields).items()}
+        arms |= _adapting(f"small/{small}/adapting", times, **fields)
     for method in ("er", OURS):
         arms[f"exam/{method}"] = Arm(f"{NAMES[method]} with an exam", with_recipe(method, **EXAM), per_class=True)
     for name, (label, fields) in WITHOUT.items():
         arms[f"ablation/{name}"] = Arm(label, with_recipe(OURS, **fields))
-    for policy in ("reservoir", "ipm", "gradient"):
+    for policy in POLICIES:
         arms[f"policies/{policy}"] = Arm(policy, with_recipe(OURS, policy=policy), seeds=3)
     # On held-out data a herded memory is better for these too: they are not to lag behind for want of it.
     for method in HERDED:
@@ -221,6 +226,29 @@ def _adapting(section: str, times: int = 1, **more: Any) -> dict[str, Arm]:
     return arms
 
 
+def _small(benchmark: Mapping[str, Any]) -> dict[str, Arm]:
+    """The questions of other sections, where a run takes seconds."""
+
+    def ours(**fields: Any) -> dict[str, Any]:
+        return with_recipe(OURS, **{**benchmark, **fields})
+
+    arms = {"whole": Arm("all of it", ours())}
+    for method in REPLAYING:
+        for when in FEWER:
+            label, fields = WHEN[when]
+            placed = {**benchmark, **DRIVEN, **fields}
+            arms[f"frontier/{method}/{when}"] = Arm(label, with_recipe(method, **placed))
+    for when, (label, listed) in LISTED.items():
+        arms[f"timing/{when}"] = Arm(label, ours(**EXAM, **{**DRIVEN, "replay_epochs": listed}))
+    for name, (label, fields) in WITHOUT.items():
+        if "augment" not in fields:  # there is none to take away
+            arms[f"ablation/{name}"] = Arm(label, ours(**fields))
+    arms["ablation/exam"] = Arm(WITH_EXAM, ours(**EXAM))
+    for policy in POLICIES:
+        arms[f"policies/{policy}"] = Arm(policy, ours(policy=policy))
+    return arms
+
+
 def _choices() -> dict[str, dict[str, Any]]:
     """Settings tried on held-out training data, with a seed that no other run has."""
     tried = {"as it is": with_recipe(OURS)}
@@ -247,12 +275,12 @@ SECTIONS: Mapping[str, str] = {
     "accuracy": "Accuracy at the paper's budget",
     "frontier": "The frontier: accuracy against replay",
     "adapting": "Does adapting pay?",
-    "timing": "When to replay, and who decides: small benchmarks",
     "exam": "Is the exam honest?",
     "ablation": "What each ingredient is worth",
     "policies": "What the memory keeps",
     "field": "Against the field: 50 epochs",
     "elsewhere": "Elsewhere",
+    "small": "The same questions on small benchmarks",
     "choices": "How the settings were chosen",
 }
 

@@ -5,7 +5,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, pvariance
 
-from tfcsr.beyond.arms import ADAPTIVE, ARMS, FIELD, HERDED, LISTED, NAMES, OURS, SECTIONS, WHEN, WITHOUT, FieldValue
+from tfcsr.beyond.arms import (
+    ADAPTIVE,
+    ARMS,
+    FIELD,
+    HERDED,
+    LISTED,
+    NAMES,
+    OURS,
+    POLICIES,
+    SECTIONS,
+    WHEN,
+    WITH_EXAM,
+    WITHOUT,
+    FieldValue,
+)
 from tfcsr.beyond.study import Beyond, Row, accuracies, epoch_of_replay
 from tfcsr.experiments.record import Record, question
 from tfcsr.experiments.statistics import FEWEST, Estimate, optional_estimate, paired_difference, wilson
@@ -17,7 +31,6 @@ QUARTER = 0.25
 # What we set out for, in percent: final accuracy at the paper's budget, and with 50 epochs by the size of the memory.
 WANTED, AIM = 49.5, 52.0
 WANTED_IN_FIELD: Mapping[int, float] = {500: 50.0, 2000: 58.0}
-METHODS = ("er", "er-ace", OURS)
 # Points of the frontier that explain others and are no proposals.
 CONTROLS = ("random", "same-new", "sixteen", "eight")
 UPPER_BOUND = "joint"
@@ -179,23 +192,36 @@ class Point:
         return self.when in CONTROLS
 
 
-def frontier(study: Beyond, method: str) -> list[Point]:
+def asked(question: str, small: str | None = None) -> str:
+    """What the names of a question's arms begin with: at the paper's budget, or on a small benchmark."""
+    return question if small is None else f"small/{small}/{question}"
+
+
+def whole(small: str | None = None) -> str:
+    """The arm of ours as it is."""
+    return f"accuracy/{OURS}" if small is None else f"small/{small}/whole"
+
+
+def frontier(study: Beyond, method: str, small: str | None = None) -> list[Point]:
     """Every way, with its paired difference to replay in every epoch."""
-    every = study.row(f"frontier/{method}/every")
+    arms = {when: f"{asked('frontier', small)}/{method}/{when}" for when in WHEN}
+    every = study.row(arms["every"])
 
     def share(row: Row, quantity: str) -> float | None:
         part, whole = row.mean(quantity), every.mean(quantity)
         return None if part is None or not whole else part / whole
 
     points = []
-    for when, (label, _) in WHEN.items():
-        row = study.row(f"frontier/{method}/{when}")
+    for when, arm in arms.items():
+        if arm not in ARMS:
+            continue
+        row = study.row(arm)
         difference = None if when == "every" else paired(study, row.name, every.name)
         points.append(
             Point(
                 method,
                 when,
-                label,
+                WHEN[when][0],
                 row.n,
                 share(row, "replay_batches"),
                 share(row, "replayed"),
@@ -273,15 +299,15 @@ class Adapting:
     """By how much the driven one ends above the yoked one, paired."""
 
 
-def adapting(study: Beyond, section: str = "adapting") -> list[Adapting]:
+def adapting(study: Beyond, small: str | None = None) -> list[Adapting]:
     found = []
     for name, (label, _) in ADAPTIVE.items():
-        arm, twin = f"{section}/{name}", f"{section}/{name}/fixed"
+        arm = f"{asked('adapting', small)}/{name}"
+        twin, control = f"{arm}/fixed", f"{arm}/yoked"
         adaptive, fixed, twins = outcome(study, arm, twin), outcome(study, twin), study.of(twin)
         matched = all(_replay_alike(run, twins[seed]) for seed, run in study.of(arm).items() if seed in twins)
         # Of two that replay differently, more replay may be what pays.
         verdict = gain_verdict(adaptive.difference) if matched else "open"
-        control = f"{section}/{name}/yoked"
         yoked = outcome(study, control) if control in ARMS else None
         own_exam = None if yoked is None else paired(study, arm, control)
         found.append(Adapting(label, adaptive, fixed, matched, verdict, yoked, own_exam))
@@ -290,7 +316,8 @@ def adapting(study: Beyond, section: str = "adapting") -> list[Adapting]:
 
 def timing(study: Beyond, small: str) -> list[Outcome]:
     """Ways to place the same replay, beside evenly spread epochs."""
-    return [outcome(study, f"timing/{small}/{when}", f"timing/{small}/{EVEN}") for when in LISTED]
+    arms = {when: f"{asked('timing', small)}/{when}" for when in LISTED}
+    return [outcome(study, arm, arms[EVEN]) for arm in arms.values()]
 
 
 def _replay_alike(one: Record, other: Record) -> bool:
@@ -474,18 +501,25 @@ def exam_cost(study: Beyond, method: str) -> Cost:
     return Cost(method, outcome(study, kept), outcome(study, without), paired(study, kept, without))
 
 
-def ablation(study: Beyond) -> list[Outcome]:
-    whole = f"accuracy/{OURS}"
-    arms = [outcome(study, f"ablation/{name}", whole) for name in WITHOUT]
-    exam = outcome(study, f"exam/{OURS}", whole, "a tenth of the memory is an exam")
-    return [outcome(study, whole, label="all of it"), *arms, exam]
+def ablation(study: Beyond, small: str | None = None) -> list[Outcome]:
+    """Ours as it is, then with each ingredient taken away, and with an exam."""
+    all_of_it, arms = whole(small), [f"{asked('ablation', small)}/{name}" for name in WITHOUT]
+    exam = f"exam/{OURS}" if small is None else f"{asked('ablation', small)}/exam"
+    return [
+        outcome(study, all_of_it, label="all of it"),
+        *(outcome(study, arm, all_of_it) for arm in arms if arm in ARMS),
+        outcome(study, exam, all_of_it, WITH_EXAM),
+    ]
 
 
-def policies(study: Beyond) -> list[Outcome]:
-    whole = f"accuracy/{OURS}"
-    arms = [name for name in ARMS if section_of(name) == "policies" and not name.startswith(f"{HERDED_ARMS}/")]
-    balanced = outcome(study, "ablation/herding", whole, "class-balanced")
-    return [outcome(study, whole, label="herding"), balanced, *(outcome(study, name, whole) for name in arms)]
+def policies(study: Beyond, small: str | None = None) -> list[Outcome]:
+    """Ours as it is, with a herded memory, then with others."""
+    herding, arms = whole(small), [f"{asked('policies', small)}/{policy}" for policy in POLICIES]
+    return [
+        outcome(study, herding, label="herding"),
+        outcome(study, f"{asked('ablation', small)}/herding", herding, "class-balanced"),
+        *(outcome(study, arm, herding) for arm in arms),
+    ]
 
 
 def herded(study: Beyond) -> list[tuple[Outcome, Estimate | None]]:

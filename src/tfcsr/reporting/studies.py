@@ -11,7 +11,8 @@ from tfcsr.experiments.expected import expected_seconds
 from tfcsr.experiments.study import Study
 from tfcsr.paper import reproduction as paper_study
 from tfcsr.paper.published import NAMES as PAPER_NAMES
-from tfcsr.reporting import beyond, reproduction, scenarios
+from tfcsr.reporting import reproduction, scenarios
+from tfcsr.reporting.beyond import page
 from tfcsr.reporting.words import counted, rough_time
 from tfcsr.scenarios import study as scenarios_study
 
@@ -36,7 +37,7 @@ STUDIES = {
         reproduction.outcome_lines,
         reproduction.tables,
     ),
-    "beyond": Kind(beyond_study.NAMES, "beyond", beyond_study.open_study, beyond.write_pages, beyond.outcome_lines),
+    "beyond": Kind(beyond_study.NAMES, "beyond", beyond_study.open_study, page.write_pages, page.outcome_lines),
     "scenarios": Kind(
         scenarios_study.TARGETS,
         "scenarios",

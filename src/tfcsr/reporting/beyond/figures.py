@@ -10,8 +10,8 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
-from tfcsr.beyond.arms import NAMES
-from tfcsr.beyond.findings import METHODS, SOURCES, Point, binned, curve, frontier, honesty
+from tfcsr.beyond.arms import NAMES, REPLAYING
+from tfcsr.beyond.findings import SOURCES, Point, binned, curve, frontier, honesty
 from tfcsr.beyond.study import Beyond
 from tfcsr.reporting.pages import bound
 from tfcsr.reporting.styles import marker, style
@@ -62,7 +62,7 @@ def draw_accuracy(study: Beyond) -> Figure | None:
 
 def draw_frontier(study: Beyond) -> Figure | None:
     """Final accuracy against replay batches."""
-    known = {method: [p for p in frontier(study, method) if p.batches is not None] for method in METHODS}
+    known = {method: [p for p in frontier(study, method) if p.batches is not None] for method in REPLAYING}
     known = {method: points for method, points in known.items() if points}
     if not known:
         return None

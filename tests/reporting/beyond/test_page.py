@@ -14,8 +14,8 @@ from tfcsr.cli import main
 from tfcsr.experiments.record import Records
 from tfcsr.experiments.statistics import Estimate
 from tfcsr.experiments.study import run_missing, section_of
-from tfcsr.reporting import beyond, beyond_figures
-from tfcsr.reporting.beyond import PAGE, outcome_lines, page_text, write_pages
+from tfcsr.reporting.beyond import figures, page
+from tfcsr.reporting.beyond.page import PAGE, outcome_lines, page_text, write_pages
 from tfcsr.reporting.pages import with_interval
 
 ALL = list(SECTIONS)
@@ -66,8 +66,8 @@ def test_the_whole_page(whole, tmp_path):
     assert "yet to be made" not in text
     # Its results alone give the same page, and the same pictures, elsewhere.
     again = study_of(Records.read(tmp_path / "results.json").runs, seeds=3)
-    for page in write_pages(again, tmp_path / "again"):
-        assert page.read_bytes() == (tmp_path / page.name).read_bytes(), page.name
+    for written in write_pages(again, tmp_path / "again"):
+        assert written.read_bytes() == (tmp_path / written.name).read_bytes(), written.name
 
 
 def test_the_opening_says_budget_and_recipe(text):
@@ -105,9 +105,12 @@ def test_what_was_found_is_said(text):
     assert f"Told apart for `{OURS}`: replaying less is worth -1." in part(text, "frontier")
     assert "Random epochs are " in part(text, "frontier")
     assert "SM-2, the memory" in part(text, "adapting")
-    assert "**split-mnist, 500 images a class, 5 tasks of 20 epochs, cnn, memory 200**" in part(text, "timing")
-    assert "| the paper's: 1, 3, 5, 8, 13 |" in part(text, "timing")
-    assert "What it lacks is the answer to its own exam: with SM-2, the memory it" in part(text, "timing")
+    assert "- `mnist`: split-mnist, 500 images a class, 5 tasks of 20 epochs, cnn, memory 200" in part(text, "small")
+    assert "| the paper's: 1, 3, 5, 8, 13 |" in part(text, "small")
+    assert "What it lacks is the answer to its own exam: with SM-2, the memory it" in part(text, "small")
+    assert "| ER-ACE | digits | " in part(text, "small")
+    assert "| no distillation | " in part(text, "small")
+    assert "| gradient | " in part(text, "small")
     assert f"The paper's probe of replayed examples, {OURS}: recall is too high, +" in part(text, "exam")
     assert "The exam, ER: recall is not biased as far as can be told" in part(text, "exam")
     assert "What an exam costs in accuracy, paired: ER -1." in part(text, "exam")
@@ -138,9 +141,10 @@ def test_a_page_without_a_single_run(tmp_path):
     text = pages[-1].read_text()
     sound(text)
     assert text.count("No runs yet.") == len(SECTIONS)
-    assert f"{len(study.plan())} of {len(study.plan())} runs have yet to be made" in text
+    planned = f"{len(study.plan()):,}"
+    assert f" {planned} of {planned} runs have yet to be made" in text
     assert list(outcome_lines(study, pages)) == [
-        f"still to run: {len(study.plan())} runs; the same command goes on",
+        f"still to run: {planned} runs; the same command goes on",
         str(pages[-1]),
     ]
     (asked,) = write_pages(study_of(sections=["exam"]), tmp_path)
@@ -149,7 +153,7 @@ def test_a_page_without_a_single_run(tmp_path):
 
 @pytest.mark.parametrize("section", ALL)
 def test_sections_that_were_not_asked_for_are_shown_if_there_are_runs(section, tmp_path, monkeypatch):
-    monkeypatch.setattr(beyond, "save", lambda figure, path, kind: None)
+    monkeypatch.setattr(page, "save", lambda figure, path, kind: None)
     made = fill(study_of(sections=[section], seeds=3), plausible)
     asked = "choices" if section != "choices" else "accuracy"
     study = study_of(made.records.runs, sections=[asked], seeds=3)
@@ -163,7 +167,7 @@ def test_sections_that_were_not_asked_for_are_shown_if_there_are_runs(section, t
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_few_seeds_decide_nothing(seeds):
-    sections = [section for section in SECTIONS if section != "timing"]  # which has more runs than seeds
+    sections = [section for section in SECTIONS if section != "small"]  # which has more runs than seeds
     text = text_of(fill(study_of(sections=sections, seeds=seeds), plausible, seeds=seeds))
     said = text.split("## Targets")[1]
     assert "±" not in said
@@ -173,16 +177,36 @@ def test_few_seeds_decide_nothing(seeds):
 
 
 def test_what_holds_on_all_small_benchmarks_is_said():
-    study = study_of(sections=["timing"], seeds=3)
-    placed = {"even": 80.0, "spaced": 85.0, "last": 70.0}
+    """Better on one alone, where on the other nobody can tell; worse on both; on neither told apart."""
+    study = study_of(sections=["small"], seeds=3)
     for small in ("digits", "mnist"):
-        for when, accuracy in placed.items():
-            for seed, spec in study.specs(f"timing/{small}/{when}").items():
-                better = when == "spaced" and small == "mnist"  # on the digits nobody can tell
-                noise = 0.0 if better or when != "spaced" else 20.0 * (-1) ** seed
-                study.add(record_of(spec, accuracy + 0.1 * (seed % 3) + noise))
-    text = "\n".join(beyond.timing_lines(study))
-    assert text.endswith("\n\nOn all of them worse than evenly spread epochs: the last: 16 to 20.")
+        for when, accuracy in {"even": 80.0, "spaced": 85.0, "last": 70.0, "first": 80.0}.items():
+            for seed, spec in study.specs(f"small/{small}/timing/{when}").items():
+                told = when != "first" and (when, small) != ("spaced", "digits")
+                noise = 0.1 * (seed % 3) if told else 20.0 * (-1) ** seed
+                study.add(record_of(spec, accuracy + noise))
+    text = "\n".join(page.SAID["small"](study))
+    said = text.split("### When to replay?")[1].split("###")[0].strip().splitlines()[-4:]
+    assert said == [
+        "",
+        "- On all of them worse than evenly spread: the last: 16 to 20.",
+        "- On `mnist`, not on all of them, better than evenly spread: the paper's: 1, 3, 5, 8, 13.",
+        said[-1],
+    ]
+    assert said[-1].startswith("- Nowhere told apart from evenly spread: the first: 1 to 5; ")
+    assert text.count("No runs yet.") == 4
+
+
+def test_of_one_small_benchmark_nothing_is_said_of_all():
+    study = study_of(sections=["small"], seeds=3)
+    for name, accuracy in {"whole": 90.0, "ablation/cutmix": 92.0, "ablation/distillation": 80.0}.items():
+        for seed, spec in study.specs(f"small/digits/{name}").items():
+            study.add(record_of(spec, accuracy + 0.1 * (seed % 3)))
+    text = "\n".join(page.SAID["small"](study))
+    assert "- On `digits` better than all of it: no CutMix.\n" in text
+    assert "- On `digits` worse than all of it: no distillation.\n" in text
+    assert "all of them" not in text
+    assert "mnist:" not in text.split("###", 1)[1]
 
 
 def test_every_arm_may_be_the_only_one():
@@ -191,16 +215,16 @@ def test_every_arm_may_be_the_only_one():
             study = study_of(seeds=3)
             for seed, spec in study.specs(name).items():
                 study.add(record_of(spec, 30.0 + seed, collapsed=2 if seed == 1 else None))
-            sound("\n".join(beyond.SAID[section_of(name)](study)))
+            sound("\n".join(page.SAID[section_of(name)](study)))
             if name.startswith("frontier/"):
-                beyond_figures.draw_frontier(study)
+                figures.draw_frontier(study)
 
 
 @pytest.mark.parametrize("left_out", [0, 3])
 def test_runs_may_be_missing_anywhere(left_out):
     numbers = itertools.count()
     study = fill(study_of(seeds=3), lambda name, seed: None if next(numbers) % 4 == left_out else plausible(name, seed))
-    for drawing in beyond_figures.DRAWN.values():
+    for drawing in figures.DRAWN.values():
         drawing(study)
     text = text_of(study)
     assert "(n 2, no interval)" in text
@@ -247,7 +271,7 @@ def test_runs_without_answers_are_no_exam():
     study = study_of(seeds=3)
     for seed, spec in study.specs("exam/er").items():
         study.add(record_of(spec, 30.0 + seed))
-    assert beyond_figures.draw_exam(study) is None
+    assert figures.draw_exam(study) is None
     assert "| the exam | ER | – | no runs | – |" in part(text_of(study), "exam")
 
 
@@ -265,11 +289,11 @@ def test_other_data_are_not_held_against_anything_published():
     assert "| method | memory 24: final accuracy % | source |" in part(text, "field")
     for word in ("X-DER", "paper's best", "49.5 %", "58 %", "The budget is the paper's"):
         assert word not in text
-    assert not any("target" in line for line in beyond.finding_lines(study))
+    assert not any("target" in line for line in page.finding_lines(study))
 
 
 def test_the_figures(whole):
-    accuracy, frontier, exam = (drawing(whole) for drawing in beyond_figures.DRAWN.values())
+    accuracy, frontier, exam = (drawing(whole) for drawing in figures.DRAWN.values())
     (axes,) = accuracy.axes
     assert [line.get_label() for line in axes.get_lines()] == [f"{name} (n 3)" for name in NAMES.values()]
     assert len({line.get_color() for line in axes.get_lines()}) == len(NAMES)
@@ -295,7 +319,7 @@ def test_nothing_is_drawn_above_100_or_below_0():
         return (0.0, 100.0, 99.0)[seed] if "every" in name or "spaced" in name else (99.0, 100.0, 98.0)[seed]
 
     study = fill(study_of(seeds=3, sections=["accuracy", "frontier"]), ends)
-    for drawing in (beyond_figures.draw_accuracy, beyond_figures.draw_frontier):
+    for drawing in (figures.draw_accuracy, figures.draw_frontier):
         (axes,) = drawing(study).axes
         heights = [y for line in axes.get_lines() for y in line.get_ydata()]
         for collection in axes.collections:
@@ -323,7 +347,7 @@ def test_the_terminal_says_the_main_findings(whole):
 
 def test_the_command(tmp_path, capsys, monkeypatch):
     """Real runs on tiny data, of one section; then from its results alone."""
-    monkeypatch.setattr(beyond, "save", lambda figure, path, kind: None)
+    monkeypatch.setattr(page, "save", lambda figure, path, kind: None)
     out = tmp_path / "out"
     study = open_study(["beyond/exam"], seeds=1, out=out, data="tiny")
     assert not run_missing(study, out, device="cpu", workers=1, command="tfcsr reproduce beyond/exam")

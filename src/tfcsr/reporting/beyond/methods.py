@@ -1,0 +1,170 @@
+"""The methods beside each other: at the paper's budget, beside what others published, and elsewhere."""
+
+from collections.abc import Iterable
+
+from tfcsr.beyond.arms import FIELD, NAMES, OURS
+from tfcsr.beyond.findings import (
+    UPPER_BOUND,
+    Ranking,
+    accuracy_rows,
+    along,
+    best_published,
+    change_verdict,
+    course,
+    field,
+    method_of,
+    ranking,
+    settings,
+)
+from tfcsr.beyond.study import Beyond
+from tfcsr.experiments.record import Record
+from tfcsr.experiments.statistics import optional_estimate
+from tfcsr.paper.published import PUBLISHED
+from tfcsr.reporting.beyond import cells
+from tfcsr.reporting.pages import markdown_table, with_interval
+
+# The paper's own method with this memory.
+PAPERS_BEST = "cifar/tfcsr-1000"
+ALL_OUTPUTS = (
+    f"Before the last task the runs of `{OURS}` were asked over all outputs, those of classes to come among them, of"
+    " which its loss says nothing: its line is too low there. It no longer answers with those. The last point is right."
+)
+
+
+def accuracy_lines(study: Beyond) -> list[str]:
+    rows = accuracy_rows(study)
+    ours = next(row for row in rows if method_of(row.name) == OURS)
+    header = (
+        "method",
+        "final accuracy %",
+        "against ER, points",
+        "accuracy %, mean over tasks",
+        "steps",
+        "replay batches",
+        "replayed images",
+    )
+    table = [
+        (
+            row.label,
+            with_interval(row.accuracy),
+            cells.difference(row),
+            with_interval(optional_estimate(along(study.of(row.name)).values())),
+            cells.count(row.steps),
+            cells.count(row.replay_batches),
+            cells.count(row.replayed),
+        )
+        for row in rows
+    ]
+    steps = {row.steps for row in rows if row.steps is not None}
+    published = f"; the paper's best is {PUBLISHED[PAPERS_BEST].curve[-1]:g} % (one run)" if study.data is None else ""
+    joint = next(row for row in rows if method_of(row.name) == UPPER_BOUND)
+    return [
+        *markdown_table(header, table),
+        *cells.sentences(
+            f"`{OURS}` ends at {with_interval(ours.accuracy, unit=' %')}{published}." if ours.n else "",
+            _lead(ranking(study, "accuracy")),
+            _course_said(study),
+            f"`{UPPER_BOUND}` keeps all data: an upper bound, not a competitor." if joint.n else "",
+            ALL_OUTPUTS if _too_low(study.of(f"accuracy/{OURS}").values()) else "",
+            "All took the same number of steps." if len(steps) == 1 else "The numbers of steps differ.",
+            cells.without_runs(rows),
+            cells.collapsed(rows),
+        ),
+    ]
+
+
+def _too_low(runs: Iterable[Record]) -> bool:
+    """Whether a curve is, before its last point."""
+    asked = [record.all_outputs for record in runs]
+    return bool(asked) and all(asked)
+
+
+def _lead(found: Ranking) -> str:
+    if found.rival is None or found.lead is None:
+        return ""
+    rival, verdict = NAMES[found.rival], change_verdict(found.lead)
+    word = {"better": "ahead of", "worse": "behind", "open": "not told apart from"}[verdict]
+    return f"`{OURS}` is {word} the best of the others, {rival}: {cells.points(found.lead)}."
+
+
+def _course_said(study: Beyond) -> str:
+    """The end is not all: a network is used all along."""
+    rival = ranking(study, "accuracy").rival
+    found = None if rival is None else course(study, f"accuracy/{OURS}", f"accuracy/{rival}")
+    if rival is None or found is None:
+        return ""
+    word = {"better": "higher than", "worse": "lower than", "open": "not told apart from"}[change_verdict(found.mean)]
+    text = f"Its mean over the tasks is {word} that of {NAMES[rival]}: {cells.points(found.mean)}"
+    places = [
+        f"{side} after task {cells.listed([str(n) for n in tasks])}"
+        for side, tasks in (("behind", found.behind), ("ahead", found.ahead))
+        if tasks
+    ]
+    return text + (f"; it is {', and '.join(places)}." if places else ".")
+
+
+def field_lines(study: Beyond) -> list[str]:
+    found = field(study)
+    specs = {one.memory: next(iter(study.specs(f"field/{one.memory}/{one.way}").values())) for one in found}
+    # On other data the memory is what it is there.
+    sizes = {spec.buffer_capacity: memory for memory, spec in specs.items()}
+    memories = list(sizes.values())
+    found = [one for one in found if one.memory in memories]
+    by_way = {way: [one for one in found if one.way == way] for way in dict.fromkeys(one.way for one in found)}
+    rows = [(own[0].label, *(with_interval(one.accuracy) for one in own), "here") for own in by_way.values()]
+    if study.data is None:
+        for value in FIELD:
+            published = (f"{value.accuracy[m]:g}" if m in value.accuracy else "–" for m in memories)
+            rows.append((value.method, *published, value.source))
+    lines = [
+        f"{specs[memories[0]].epochs} epochs a task, every new example used in each, with replay or without.",
+        "",
+        *markdown_table(("method", *(f"memory {size:,}: final accuracy %" for size in sizes), "source"), rows),
+    ]
+    if study.data is not None:
+        return lines
+    said = []
+    for one in found:
+        best = best_published(one.memory)
+        if one.accuracy is None or best is None:
+            continue
+        gap = one.accuracy.mean - best.accuracy[one.memory]
+        judged = "open" if one.verdict == "open" else f"{one.verdict} (wanted: {one.wanted:g} %)"
+        said.append(
+            f"Memory {one.memory:,}, {one.label}: {judged}; {gap:+.2f} points to the best published, {best.method} with"
+            f" {best.accuracy[one.memory]:g} %."
+        )
+    return [*lines, *cells.sentences(said, "Published values are of others' code and others' recipes.")]
+
+
+def elsewhere_lines(study: Beyond) -> list[str]:
+    rows: list[tuple[str, ...]] = []
+    said, usual = [], ranking(study, "accuracy")
+    for setting in settings():
+        found, title = ranking(study, setting), cells.setting(study, f"{setting}/{OURS}")
+        if title in [row[0] for row in rows]:  # on other data settings may coincide
+            continue
+        places = [(str(number), place) for number, place in enumerate(found.places, start=1)]
+        for shown, place in (*places, ("bound", found.bound)):
+            if place.n:
+                rows.append((title, shown, place.label, with_interval(place.accuracy), cells.difference(place)))
+        said.append(_ranking_said(found, title, usual))
+    return [
+        *markdown_table(("setting", "place", "method", "final accuracy %", "against ER, points"), rows),
+        *cells.sentences(said),
+    ]
+
+
+def _ranking_said(found: Ranking, title: str, usual: Ranking) -> str:
+    if not found.order:
+        return f"{title}: no runs yet."
+    if OURS not in found.order:
+        return f"{title}: no runs of `{OURS}` yet."
+    place, of = found.order.index(OURS) + 1, len(found.order)
+    text = f"{title}: `{OURS}` is number {place} of {of}"
+    if found.lead is not None and found.rival is not None:
+        verdict = {"better": "ahead of", "worse": "behind", "open": "open against"}[change_verdict(found.lead)]
+        text += f", {verdict} {NAMES[found.rival]}: {cells.points(found.lead)}"
+    if found.complete and usual.complete:
+        text += "; the order is that at the paper's budget" if found.order == usual.order else "; the order is another"
+    return f"{text}."

@@ -1,0 +1,170 @@
+"""How much replay is needed, and whether a schedule that adapts is worth it."""
+
+from collections.abc import Sequence
+
+from tfcsr.beyond.arms import NAMES, OURS, REPLAYING
+from tfcsr.beyond.findings import MARGIN, QUARTER, Adapting, Point, adapting, change_verdict, effects, frontier, quarter
+from tfcsr.beyond.study import Beyond
+from tfcsr.reporting.beyond import cells
+from tfcsr.reporting.pages import markdown_table, with_interval
+
+
+def frontier_lines(study: Beyond) -> list[str]:
+    known = {method: frontier(study, method) for method in REPLAYING}
+    header = (
+        "method",
+        "replay",
+        "replay batches, % of every epoch's",
+        "replayed images, %",
+        "replayed images",
+        "final accuracy %",
+        "against every epoch, points",
+        "verdict",
+    )
+    rows = [
+        (
+            NAMES[method],
+            point.label + (" (control)" if point.control else ""),
+            cells.percent(point.batches),
+            cells.percent(point.images),
+            cells.count(point.replayed),
+            with_interval(point.accuracy),
+            with_interval(point.difference, "+", without="–"),
+            (point.verdict if point.n else "") or "–",
+        )
+        for method, points in known.items()
+        for point in points
+        if point.n
+    ]
+    two: list[tuple[str, ...]] = []
+    for method in REPLAYING:
+        own = effects(study, method)
+        found = (own.less_replay, own.more_new, own.together, own.random, own.fourth)
+        if any(found):
+            two.append((NAMES[method], *(with_interval(one, "+", without="–") for one in found)))
+    columns = (
+        "paired differences, points",
+        "less replay, the same new images",
+        "more new images, the same replay",
+        "both: spaced against every epoch",
+        "5 random epochs against spaced",
+        "every fourth epoch against spaced",
+    )
+    missing = {NAMES[method]: ([p.label for p in points if not p.n], len(points)) for method, points in known.items()}
+    return [
+        *markdown_table(header, rows),
+        *(["", *markdown_table(columns, two)] if two else []),
+        *cells.sentences(
+            [_quarter_said(method, points) for method, points in known.items()],
+            _effects_said(study),
+            _control_said(study),
+            cells.missing(missing),
+        ),
+    ]
+
+
+def _quarter_said(method: str, points: Sequence[Point]) -> str:
+    target, name = quarter(points), NAMES[method]
+    limit = f"{100 * QUARTER:g} % of the replay batches or fewer"
+    if not any(point.when == "every" and point.n for point in points):
+        return f"{name}: open, there is no run with replay in every epoch to compare with."
+    if not target.tried:
+        return f"{name}: open, there is no run with {limit}."
+    if target.verdict == "met":
+        return f"{name} loses nothing with {limit}: {'; '.join(map(cells.place, target.at_no_loss))}."
+    if target.verdict == "not met":
+        return f"{name} loses with {limit}, whenever they come."
+    return f"{name}: open whether it loses with {limit}."
+
+
+def _effects_said(study: Beyond) -> str:
+    own = effects(study, OURS)
+    if own.less_replay is None or own.more_new is None:
+        return ""
+    text = (
+        f"An epoch without replay has more new images. Told apart for `{OURS}`: replaying less is worth"
+        f" {cells.points(own.less_replay)}, seeing more that is new {cells.points(own.more_new)}."
+    )
+    verdicts = change_verdict(own.less_replay), change_verdict(own.more_new)
+    return text + (" Both are open." if verdicts == ("open", "open") else "")
+
+
+def _control_said(study: Beyond) -> str:
+    own = effects(study, OURS)
+    if own.random is None:
+        return ""
+    words = {"better": "are better than", "worse": "are worse than", "open": "are not told apart from"}
+    text = f"Random epochs {words[change_verdict(own.random)]} the spaced ones: {cells.points(own.random)}"
+    if own.fourth is not None:
+        text += f"; evenly spread ones {words[change_verdict(own.fourth)]} them: {cells.points(own.fourth)}"
+    return text + f" (`{OURS}`)."
+
+
+def adapting_lines(study: Beyond) -> list[str]:
+    return adapting_table(adapting(study))
+
+
+def adapting_table(found: Sequence[Adapting]) -> list[str]:
+    """With what it says in words."""
+    header = (
+        "schedule, driven by the exam",
+        "final accuracy %",
+        "fixed, the same replay: final accuracy %",
+        "difference, points",
+        "replayed images",
+        "fixed: replayed images",
+        "memory checks",
+        "fixed: memory checks",
+        "verdict",
+        "yoked: final accuracy %",
+        "against yoked, points",
+    )
+    rows = [
+        (
+            one.label,
+            with_interval(one.adaptive.accuracy),
+            with_interval(one.fixed.accuracy),
+            cells.difference(one.adaptive),
+            cells.count(one.adaptive.replayed),
+            cells.count(one.fixed.replayed),
+            cells.count(one.adaptive.memory_checks),
+            cells.count(one.fixed.memory_checks),
+            one.verdict if one.matched else f"{one.verdict}: the replay differs",
+            "–" if one.yoked is None else with_interval(one.yoked.accuracy),
+            with_interval(one.own_exam, "+", without="–"),
+        )
+        for one in found
+    ]
+    by_verdict = {
+        verdict: [one.label for one in found if one.verdict == verdict] for verdict in ("pays", "does not pay", "open")
+    }
+    said = [
+        {
+            "pays": f"Adapting pays against evenly spread epochs with {'; '.join(labels)}.",
+            "does not pay": f"Adapting does not pay with {'; '.join(labels)}: it gains less than {MARGIN:g} points.",
+            "open": f"It is open with {'; '.join(labels)}.",
+        }[verdict]
+        for verdict, labels in by_verdict.items()
+        if labels
+    ]
+    return [
+        *markdown_table(header, rows),
+        *cells.sentences(
+            "The fixed twin of a run replays in evenly spread epochs, so many that it replays as many images.",
+            said,
+            _yoked_said(found),
+        ),
+    ]
+
+
+def _yoked_said(found: Sequence[Adapting]) -> list[str]:
+    """What is left of a gain when the epochs stay as they are, and only the exam is another's."""
+    known = [one for one in found if one.own_exam is not None]
+    if not known:
+        return []
+    words = {"better": "is worth something", "worse": "costs something", "open": "makes no difference that is told"}
+    told = [f"with {one.label} it {words[change_verdict(one.own_exam)]}, {cells.points(one.own_exam)}" for one in known]
+    return [
+        "A yoked run replays in the very epochs that the exam of a run with another seed asked for: all in all as much,"
+        f" and in the same tasks. What it lacks is the answer to its own exam: {'; '.join(told)}."
+    ]
