@@ -186,7 +186,7 @@ def test_ingredients_and_policies_are_held_against_ours_as_it_is(small, whole):
     put(study, f"{findings.asked('policies', small)}/ipm", {seed: 51.0 + seed + 0.3 * (seed % 2) for seed in range(3)})
     ingredients, policies = findings.ablation(study, small), findings.policies(study, small)
     assert (ingredients[0].name, ingredients[0].difference, policies[0].difference) == (whole, None, None)
-    assert len(ingredients) == 1 + len(WITHOUT) + 1 - (small is not None)
+    assert len(ingredients) == 1 + len(WITHOUT) + 1 - 2 * (small is not None)
     found = {row.label: row.difference.mean for row in (*ingredients, *policies) if row.difference is not None}
     expected = {"class-balanced instead of herded memory": -1.9, "class-balanced": -1.9, "ipm": 1.1}
     assert found == pytest.approx(expected)

@@ -118,7 +118,7 @@ WHEN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     ),
 }
 # Of these, what is asked on small benchmarks too.
-FEWER = ("every", "spaced", "two", "one", "none")
+FEWER = ("every", "spaced", "fourth", "two", "one", "none")
 # Those whose replay is placed otherwise.
 REPLAYING = ("er", "er-ace", OURS)
 NAMES = {"er": "ER", "er-ace": "ER-ACE", "derpp": "DER++", "icarl": "iCaRL", OURS: OURS, "joint": "joint"}
@@ -241,7 +241,7 @@ def _small(benchmark: Mapping[str, Any]) -> dict[str, Arm]:
     for when, (label, listed) in LISTED.items():
         arms[f"timing/{when}"] = Arm(label, ours(**EXAM, **{**DRIVEN, "replay_epochs": listed}))
     for name, (label, fields) in WITHOUT.items():
-        if "augment" not in fields:  # there is none to take away
+        if not {"augment", "cutmix"} & fields.keys():  # there is none to take away, and CutMix goes with it
             arms[f"ablation/{name}"] = Arm(label, ours(**fields))
     arms["ablation/exam"] = Arm(WITH_EXAM, ours(**EXAM))
     for policy in POLICIES:

@@ -19,7 +19,7 @@ from tfcsr.reporting.beyond.page import PAGE, outcome_lines, page_text, write_pa
 from tfcsr.reporting.pages import with_interval
 
 ALL = list(SECTIONS)
-DRAWN = ["accuracy", "frontier", "exam"]
+DRAWN = ["accuracy", "frontier", "exam", "small"]
 
 
 @pytest.fixture(scope="module")
@@ -199,11 +199,11 @@ def test_what_holds_on_all_small_benchmarks_is_said():
 
 def test_of_one_small_benchmark_nothing_is_said_of_all():
     study = study_of(sections=["small"], seeds=3)
-    for name, accuracy in {"whole": 90.0, "ablation/cutmix": 92.0, "ablation/distillation": 80.0}.items():
+    for name, accuracy in {"whole": 90.0, "ablation/cosine": 92.0, "ablation/distillation": 80.0}.items():
         for seed, spec in study.specs(f"small/digits/{name}").items():
             study.add(record_of(spec, accuracy + 0.1 * (seed % 3)))
     text = "\n".join(page.SAID["small"](study))
-    assert "- On `digits` better than all of it: no CutMix.\n" in text
+    assert "- On `digits` better than all of it: constant learning rate.\n" in text
     assert "- On `digits` worse than all of it: no distillation.\n" in text
     assert "all of them" not in text
     assert "mnist:" not in text.split("###", 1)[1]
@@ -293,7 +293,7 @@ def test_other_data_are_not_held_against_anything_published():
 
 
 def test_the_figures(whole):
-    accuracy, frontier, exam = (drawing(whole) for drawing in figures.DRAWN.values())
+    accuracy, frontier, exam, small = (drawing(whole) for drawing in figures.DRAWN.values())
     (axes,) = accuracy.axes
     assert [line.get_label() for line in axes.get_lines()] == [f"{name} (n 3)" for name in NAMES.values()]
     assert len({line.get_color() for line in axes.get_lines()}) == len(NAMES)
@@ -306,6 +306,11 @@ def test_the_figures(whole):
     assert [list(line.get_xdata()) for line in lines] == [pytest.approx([0, 5, 10, 25, 100])] * 3
     hollow = [line for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
     assert len(hollow) == 3 * 4
+    assert [axes.get_title() for axes in small.axes] == ["digits", "mnist"]
+    for axes in small.axes:
+        lines = [line for line in axes.get_lines() if line.get_linestyle() == "-" and len(line.get_xdata()) > 1]
+        assert [list(line.get_xdata()) for line in lines] == [pytest.approx([0, 5, 10, 25, 100])] * 3
+        assert [label.get_text() for label in axes.get_xticklabels()] == ["0", "5", "10", "25", "100"]
     left, right = exam.axes
     assert (left.get_title(), right.get_title()) == ("The exam", "The paper's probe of replayed examples")
     for panel in exam.axes:

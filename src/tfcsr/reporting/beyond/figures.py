@@ -10,7 +10,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
-from tfcsr.beyond.arms import NAMES, REPLAYING
+from tfcsr.beyond.arms import NAMES, REPLAYING, SMALL
 from tfcsr.beyond.findings import SOURCES, Point, binned, curve, frontier, honesty
 from tfcsr.beyond.study import Beyond
 from tfcsr.reporting.pages import bound
@@ -18,6 +18,7 @@ from tfcsr.reporting.styles import marker, style
 from tfcsr.reporting.words import capital
 
 SIZE = 7.0, 4.4  # inches: legible where a page shows it 700 pixels wide
+SHARES = -0.4, 112  # percent: 0 and 100 are in the picture
 # Of the frontier: what is on the line, as the axis says it, and what stands beside it, with its mark, whether that is
 # hollow, and how many points of print it is moved so that all can be seen.
 ON_LINE: Mapping[str, str] = {
@@ -62,12 +63,53 @@ def draw_accuracy(study: Beyond) -> Figure | None:
 
 def draw_frontier(study: Beyond) -> Figure | None:
     """Final accuracy against replay batches."""
-    known = {method: [p for p in frontier(study, method) if p.batches is not None] for method in REPLAYING}
-    known = {method: points for method, points in known.items() if points}
+    known = _points(study)
     if not known:
         return None
     figure = Figure(figsize=SIZE, layout="constrained")
     axes = figure.subplots()
+    _ways(axes, known)
+    _when_axis(axes, [p for points in known.values() for p in points])
+    _heights(axes)
+    axes.set(xlabel="replay batches, % of those with replay in every epoch (root scale)", ylabel="final accuracy (%)")
+    figure.legend(loc="outside upper center", ncols=len(known))
+    _shapes(figure, known)
+    if study.data is not None:
+        axes.set_title(f"On {study.data}")
+    return figure
+
+
+def draw_small(study: Beyond) -> Figure | None:
+    """The same on small benchmarks, side by side."""
+    found = {small: _points(study, small) for small in SMALL}
+    found = {small: known for small, known in found.items() if known}
+    if not found:
+        return None
+    figure = Figure(figsize=(SIZE[0], 3.4), layout="constrained")
+    panels: Sequence[Axes] = figure.subplots(1, len(found), squeeze=False)[0]
+    for axes, (small, known) in zip(panels, found.items(), strict=True):
+        _ways(axes, known)
+        shares = {round(100 * p.batches) for points in known.values() for p in points if p.batches is not None}
+        axes.set_xticks(sorted(shares), [str(share) for share in sorted(shares)])
+        axes.minorticks_off()
+        axes.set_xlim(*SHARES)
+        _heights(axes)
+        axes.set(xlabel="replay batches, % of every epoch's (root scale)", title=small)
+    panels[0].set_ylabel("final accuracy (%)")
+    lines, labels = panels[0].get_legend_handles_labels()
+    figure.legend(lines, [label.partition(" (")[0] for label in labels], loc="outside upper center", ncols=len(lines))
+    _shapes(figure, next(iter(found.values())))
+    return figure
+
+
+def _points(study: Beyond, small: str | None = None) -> dict[str, list[Point]]:
+    """By method, the ways to place replay that have runs."""
+    known = {method: [p for p in frontier(study, method, small) if p.batches is not None] for method in REPLAYING}
+    return {method: points for method, points in known.items() if points}
+
+
+def _ways(axes: Axes, known: Mapping[str, Sequence[Point]]) -> None:
+    """A line for each method, through what is on it; and what stands beside it."""
     # A root: few batches are what it is about, and they need the room.
     axes.set_xscale("function", functions=(_root, _square))
     for number, (method, points) in enumerate(known.items()):
@@ -81,12 +123,10 @@ def draw_frontier(study: Beyond) -> Figure | None:
             if point.when in BESIDE:
                 _, mark, hollow, moved = BESIDE[point.when]
                 _errors(axes, [point], colour, mark, hollow=hollow, moved=moved + 2.0 * (number - 1))
-    _when_axis(axes, [p for points in known.values() for p in points])
-    low, high = axes.get_ylim()
-    axes.set_ylim(max(0.0, low), min(102.0, high))
-    axes.grid(alpha=0.25, lw=0.6, axis="y")
-    axes.set(xlabel="replay batches, % of those with replay in every epoch (root scale)", ylabel="final accuracy (%)")
-    figure.legend(loc="outside upper center", ncols=len(known))
+
+
+def _shapes(figure: Figure, known: Mapping[str, Sequence[Point]]) -> None:
+    """What the marks beside the lines mean."""
     shapes = [
         Line2D([], [], ls="", marker=mark, color="#555555", mfc="white" if hollow else "#555555", label=label)
         for when, (label, mark, hollow, _) in BESIDE.items()
@@ -94,9 +134,12 @@ def draw_frontier(study: Beyond) -> Figure | None:
     ]
     if shapes:
         figure.legend(handles=shapes, loc="outside lower center", ncols=3)
-    if study.data is not None:
-        axes.set_title(f"On {study.data}")
-    return figure
+
+
+def _heights(axes: Axes) -> None:
+    low, high = axes.get_ylim()
+    axes.set_ylim(max(0.0, low), min(102.0, high))
+    axes.grid(alpha=0.25, lw=0.6, axis="y")
 
 
 def _root(x: Any) -> Any:
@@ -146,7 +189,7 @@ def _when_axis(axes: Axes, points: Sequence[Point]) -> None:
             labels.setdefault(share, ON_LINE.get(when, ""))
     axes.set_xticks(list(labels), [f"{share}\n{label}" for share, label in labels.items()])
     axes.minorticks_off()
-    axes.set_xlim(-0.4, 112)
+    axes.set_xlim(*SHARES)
 
 
 def draw_exam(study: Beyond) -> Figure | None:
@@ -186,11 +229,13 @@ DRAWN: Mapping[str, Callable[[Beyond], Figure | None]] = {
     "accuracy": draw_accuracy,
     "frontier": draw_frontier,
     "exam": draw_exam,
+    "small": draw_small,
 }
 CAPTIONS = {
     "accuracy": "Accuracy after each task: mean and 95 % band",
     "frontier": "Final accuracy against replay batches: mean and 95 % interval; controls hollow, beside the line",
     "exam": "Recall of a class against its test accuracy: the exam, and the paper's probe; large marks: many classes",
+    "small": "Final accuracy against replay batches on two small benchmarks: mean and 95 % interval",
 }
 
 
