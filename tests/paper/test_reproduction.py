@@ -353,6 +353,21 @@ def test_expected_seconds_follow_finished_runs_of_this_machine(monkeypatch):
     assert source.endswith("without the data: it will be more")
 
 
+def test_runs_on_small_images_do_not_judge_those_on_large_ones(monkeypatch):
+    """The same network and method: a run of digits takes a fiftieth of the time a step takes elsewhere."""
+    monkeypatch.setattr(expected, "_has_data", lambda spec: False)
+    monkeypatch.setattr(expected, "seconds_a_step", lambda spec: 1.0)
+    small = make_spec(benchmark="split-digits", method="er", model="cnn", device="cpu", threads=1)
+    record = dataclasses.replace(invented("cifar/tfcsr-1000/augmented", 0, 13.0), spec=small.to_dict())
+    record = dataclasses.replace(record, seconds=0.01 * record.optimizer_steps, environment=here())
+    large = make_spec(benchmark="split-mnist", method="er", model="cnn", max_per_class=64, epochs=1)
+    each = expected.expected_steps(large)
+    assert expected.expected_seconds(study_of(record), [large], "cpu", 1)[0] == pytest.approx(each)
+    both, source = expected.expected_seconds(study_of(record), [large, small], "cpu", 1)
+    assert both == pytest.approx(each + 0.01 * expected.expected_steps(small))
+    assert source.startswith("finished runs and ")
+
+
 def test_runs_are_packed_as_workers_take_them():
     assert expected.span([3.0, 3.0, 3.0], 2) == 6.0
     assert expected.span([1.0, 1.0, 5.0], 2) == 6.0
@@ -387,8 +402,7 @@ def test_a_trial_measures_the_rate_and_the_start(monkeypatch):
     told += [(8.5, 0, step(20)), (8.5, 1, step(26))]
     trial = trial_of(monkeypatch, told)
     assert trial.start == 3.0
-    model = make_spec().model
-    er, finetune = expected.Kind(model, "er"), expected.Kind(model, "finetune")
+    er, finetune = (expected.kind_of(make_spec(method=method)) for method in ("er", "finetune"))
     assert trial.rates == {er: pytest.approx(5 / 50), finetune: pytest.approx(5 / 25)}
     # What comes after the trial's end does not count, but for the moment it ends in.
     late = [(9.5, 0, step(30)), (90.0, 0, step(31)), (90.0, 1, step(27))]

@@ -33,14 +33,15 @@ START_SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Kind:
-    """Runs whose steps take about as long as each other's."""
+    """Runs whose steps take about as long as each other's. A benchmark's images may be sixteen times another's."""
 
+    benchmark: str
     model: str
     method: str
 
 
 def kind_of(spec: RunSpec) -> Kind:
-    return Kind(spec.model, spec.method)
+    return Kind(spec.benchmark, spec.model, spec.method)
 
 
 def expected_steps(spec: RunSpec) -> int:
@@ -88,8 +89,8 @@ def expected_seconds(
     rates = _of_finished(study, here, machine)
     sources = {"finished runs"} if rates else set()
     start = START_SECONDS if at_once > 1 else 0.0
-    for model in dict.fromkeys(spec.model for spec in here if kind_of(spec) not in rates):
-        like = [spec for spec in here if spec.model == model]
+    for place in dict.fromkeys((spec.benchmark, spec.model) for spec in here if kind_of(spec) not in rates):
+        like = [spec for spec in here if (spec.benchmark, spec.model) == place]
         trial = Trial({}, 0.0)
         if _has_data(like[0]):
             trial = _tried([spec for spec in like if kind_of(spec) not in rates], like, at_once)
