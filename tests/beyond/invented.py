@@ -98,6 +98,19 @@ def fill(study: Beyond, final: Callable[[str, int], float | None], seeds: int = 
     return study
 
 
+def put(study, arm, finals, **more):
+    """Runs of an arm that ended like this, by seed."""
+    for seed, final in finals.items():
+        study.add(record_of(study.specs(arm)[seed], final, **more))
+
+
+def answering(study, arm, seed, asked, right, accuracy, after):
+    spec = study.specs(arm)[seed]
+    after = [*after, *[after[-1]] * (spec.tasks - len(after))]
+    answers = {"recall_asked": asked, "recall_right": right, "class_accuracy": accuracy, "accuracy_after_task": after}
+    study.add(record_of(spec, 0.0, **answers))
+
+
 BASE = {"er": 33.0, "er-ace": 41.0, "derpp": 38.0, "icarl": 44.0, "tfcsr-distill": 50.5, "joint": 62.0}
 OF_WHEN = {
     "every": 0.0,

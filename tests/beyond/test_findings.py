@@ -1,35 +1,20 @@
 """What the runs say, on runs whose answer is known."""
 
 import math
-import statistics
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.beyond.invented import fill, plausible, record_of, study_of
+from tests.beyond.invented import fill, put, record_of, study_of
 from tfcsr.beyond import findings
 from tfcsr.beyond.arms import ARMS, NAMES, OURS, WHEN, WITHOUT
-from tfcsr.beyond.findings import Pair, method_of
+from tfcsr.beyond.findings import method_of
+from tfcsr.beyond.honesty import pairs_of
 from tfcsr.experiments.statistics import Estimate, estimate
 
 
 def between(low, high, n=5):
     return Estimate((low + high) / 2, low, high, n)
-
-
-def put(study, arm, finals, **more):
-    """Runs of an arm that ended like this, by seed."""
-    for seed, final in finals.items():
-        study.add(record_of(study.specs(arm)[seed], final, **more))
-
-
-def answering(study, arm, seed, asked, right, accuracy, after):
-    spec = study.specs(arm)[seed]
-    after = [*after, *[after[-1]] * (spec.tasks - len(after))]
-    answers = {"recall_asked": asked, "recall_right": right, "class_accuracy": accuracy, "accuracy_after_task": after}
-    study.add(record_of(spec, 0.0, **answers))
 
 
 def test_too_few_seeds_give_no_interval():
@@ -201,97 +186,6 @@ def test_adapting_is_open_where_its_twin_replays_another_amount(replayed):
     assert (found.matched, found.verdict, found.adaptive.difference.mean) == (False, "open", 10.0)
 
 
-PAIRS = st.lists(
-    st.builds(lambda n, k, a: Pair(1, min(n, k), n, a), st.integers(1, 40), st.integers(0, 40), st.floats(0, 100)),
-    min_size=3,
-    max_size=30,
-)
-
-
-@given(pairs=PAIRS)
-def test_the_correlation_is_pearsons(pairs):
-    x, y = [pair.recall for pair in pairs], [pair.accuracy for pair in pairs]
-    found = findings.correlation(pairs)
-    if statistics.pstdev(x) < 1e-6 or statistics.pstdev(y) < 1e-6:
-        return
-    assert found == pytest.approx(statistics.correlation(x, y), abs=1e-6)
-    assert -1 <= found <= 1
-
-
-def test_a_correlation_that_is_not_defined():
-    assert findings.correlation([]) is findings.correlation([Pair(1, 1, 2, 50.0)]) is None
-    assert findings.correlation([Pair(1, 1, 2, 50.0), Pair(1, 1, 2, 70.0)]) is None  # the recall does not vary
-    assert findings.correlation([Pair(1, 1, 2, 50.0), Pair(1, 2, 2, 50.0)]) is None
-    assert findings.correlation([Pair(1, 1, 4, 10.0), Pair(1, 2, 4, 20.0), Pair(1, 3, 4, 30.0)]) == pytest.approx(1)
-
-
-def test_few_questions_bound_the_correlation():
-    one = [Pair(1, 0, 1, a) for a in (0.0, 100.0)]
-    assert findings.honest_correlation(one) == 1.0  # whoever knows all or nothing needs one question
-    few, many = ([Pair(1, 0, n, a) for a in (20.0, 50.0, 80.0)] for n in (1, 1000))
-    variance, noise = 0.06, (0.16 + 0.25 + 0.16) / 3
-    assert findings.honest_correlation(few) == pytest.approx(math.sqrt(variance / (variance + noise)))
-    assert 0.99 < findings.honest_correlation(many) < 1
-    assert findings.honest_correlation([Pair(1, 0, 1, 50.0)] * 3) is None
-
-
-def test_an_exam_with_known_answers():
-    """Two classes, then three: recall 100 and 0, then 50, 50 and 100, against accuracy that is known."""
-    study = study_of(seeds=3)
-    asked, right = [[2, 2, 0], [2, 2, 4]], [[2, 0, 0], [1, 1, 4]]
-    accuracy = [[90.0, 30.0, 77.0], [40.0, 60.0, 85.0]]  # of a class that nobody has seen too, as a result has it
-    for seed in range(3):
-        answering(study, "exam/er", seed, asked, right, accuracy, [60.0 + seed, 10.0])
-    found = findings.honesty(study, "exam", "er")
-    assert (found.n, found.moments, len(found.pairs)) == (3, 6, 15)
-    assert found.asked == pytest.approx(12 / 5)
-    recall, truth = [100, 0, 50, 50, 100], [90, 30, 40, 60, 85]
-    assert found.correlation.mean == pytest.approx(statistics.correlation(recall, truth))
-    assert found.correlation.half_width == pytest.approx(0)
-    first, second = (10 - 30) / 2, (10 - 10 + 15) / 3
-    assert [value.mean for value in found.bias_after if value] == pytest.approx([first, second])
-    assert found.bias.mean == pytest.approx((first + second) / 2)  # each moment counts alike
-    assert found.bias_at_end is None  # nobody was asked after the tenth task
-    # As a whole 2 of 4, then 6 of 8: 15 to 85 %, and 41 to 93 %.
-    assert found.error.mean == pytest.approx((11 + 65) / 2)
-    assert found.covered == 3
-    assert findings.honesty(study, "probe", "er").n == 0
-
-
-def test_an_honest_exam_is_found_honest_and_the_probe_is_not():
-    study = fill(study_of(sections=["accuracy", "exam"]), plausible)
-    exam, probe = findings.honesty(study, "exam", OURS), findings.honesty(study, "probe", OURS)
-    assert exam.bias.low < 0 < exam.bias.high
-    assert exam.covered / exam.moments > 0.8
-    assert exam.correlation.mean == pytest.approx(exam.honest_correlation.mean, abs=0.05)
-    assert findings.change_verdict(probe.bias) == "better"
-    assert probe.bias_at_end.mean > 20
-    assert probe.covered == 0
-    assert len(probe.bias_after) == 10
-
-
-def test_answers_that_cannot_be_are_left_out():
-    study = study_of(seeds=3)
-    asked, right = [[2, 2, 2, -1], [1]], [[3, -1, 1, 0]]
-    answering(study, "exam/er", 0, asked, right, [[50.0, 50.0, math.nan, 50.0], []], [50.0])
-    answering(study, "exam/er", 1, [], [], [], [50.0])
-    found = findings.honesty(study, "exam", "er")
-    assert (found.n, found.pairs, found.correlation, found.bias, found.bias_after) == (0, [], None, None, [])
-
-
-@given(pairs=PAIRS)
-def test_every_class_is_in_one_bin(pairs):
-    bins = findings.binned(pairs)
-    assert sum(part.pairs for part in bins) == len(pairs)
-    for part in bins:
-        assert part.low - 1e-9 <= part.accuracy <= part.high + 1e-9
-
-
-def test_the_ends_of_the_bins():
-    bins = findings.binned([Pair(1, 1, 2, a) for a in (0.0, 19.9, 20.0, 80.0, 100.0)])
-    assert [(part.low, part.pairs) for part in bins] == [(0, 2), (20, 1), (80, 2)]
-
-
 def test_the_exams_cost_and_the_ablation_are_paired_with_the_whole():
     study = study_of(seeds=3)
     put(study, f"accuracy/{OURS}", {0: 50.0, 1: 51.0, 2: 53.0})
@@ -408,5 +302,5 @@ def test_before_the_last_task_a_run_that_was_asked_over_all_outputs_counts_where
     assert [findings.curve([records[0], old])[place].mean for place in (0, -1)] == [80.0, 50.5]
     assert [findings.curve([old])[place].mean for place in (0, -1)] == [70.0, 51.0]
     asked = {"recall_asked": [[4]] * 10, "recall_right": [[2]] * 10, "class_accuracy": [[50.0]] * 10}
-    assert [pair.task for pair in findings.pairs_of(replace(old, **asked))] == [10]
-    assert [pair.task for pair in findings.pairs_of(replace(records[0], **asked))] == list(range(1, 11))
+    assert [pair.task for pair in pairs_of(replace(old, **asked))] == [10]
+    assert [pair.task for pair in pairs_of(replace(records[0], **asked))] == list(range(1, 11))

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from tfcsr.beyond.arms import NAMES, OURS
-from tfcsr.beyond.findings import BINS, SOURCES, Honesty, binned, change_verdict, exam_cost, honesty
+from tfcsr.beyond.findings import change_verdict, exam_cost
+from tfcsr.beyond.honesty import BINS, SOURCES, Honesty, binned, honesty
 from tfcsr.beyond.study import Beyond
 from tfcsr.experiments.statistics import FEWEST
 from tfcsr.reporting.beyond import cells
