@@ -261,6 +261,8 @@ def _choices() -> dict[str, dict[str, Any]]:
         ("weight_decay", (0.0,)),
     ):
         tried |= {f"{name} {value:g}": with_recipe(OURS, RECIPE, **{name: value}) for value in values}
+    # On the small digits it is better than herding.
+    tried["ipm instead of herding"] = with_recipe(OURS, policy="ipm")
     for method in ("er", "er-ace", "derpp", "icarl"):
         tried[f"{NAMES[method]}, this recipe"] = with_recipe(method)
         tried[f"{NAMES[method]}, plain recipe"] = with_recipe(method, PLAIN)

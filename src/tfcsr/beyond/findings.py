@@ -184,6 +184,8 @@ class Point:
     replayed: float | None
     accuracy: Estimate | None
     difference: Estimate | None
+    along: Estimate | None
+    """The mean over the accuracies after each task."""
     verdict: str
 
     @property
@@ -227,6 +229,7 @@ def frontier(study: Beyond, method: str, small: str | None = None) -> list[Point
                 row.mean("replayed"),
                 row.accuracy,
                 difference,
+                optional_estimate(along(row.runs).values()),
                 "" if when == "every" else loss_verdict(difference),
             )
         )

@@ -20,6 +20,7 @@ def frontier_lines(study: Beyond) -> list[str]:
         "final accuracy %",
         "against every epoch, points",
         "verdict",
+        "accuracy %, mean over tasks",
     )
     rows = [
         (
@@ -31,6 +32,7 @@ def frontier_lines(study: Beyond) -> list[str]:
             with_interval(point.accuracy),
             with_interval(point.difference, "+", without="–"),
             (point.verdict if point.n else "") or "–",
+            with_interval(point.along, without="–"),
         )
         for method, points in known.items()
         for point in points
