@@ -109,6 +109,8 @@ def test_what_was_found_is_said(text):
     assert "| the paper's: 1, 3, 5, 8, 13 |" in part(text, "small")
     assert "What it lacks is the answer to its own exam: with SM-2, the memory it" in part(text, "small")
     assert "| ER-ACE | digits | " in part(text, "small")
+    assert "- ER with replay in epochs 1, 3, 5, 8, 13: " in part(text, "small")
+    assert "- ER and ER-ACE differ in their loss alone" in part(text, "small")
     assert "| no distillation | " in part(text, "small")
     assert "| gradient | " in part(text, "small")
     assert f"The paper's probe of replayed examples, {OURS}: recall is too high, +" in part(text, "exam")
@@ -206,6 +208,7 @@ def test_of_one_small_benchmark_nothing_is_said_of_all():
     assert "- On `digits` better than all of it: constant learning rate.\n" in text
     assert "- On `digits` worse than all of it: no distillation.\n" in text
     assert "all of them" not in text
+    assert "differ in their loss" not in text  # none of them has a run
     assert "mnist:" not in text.split("###", 1)[1]
 
 

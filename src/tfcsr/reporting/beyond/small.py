@@ -21,6 +21,10 @@ from tfcsr.reporting.beyond.replay import adapting_table
 from tfcsr.reporting.pages import markdown_table, with_interval
 
 A_QUARTER = "spaced"  # of the epochs
+ONE_LOSS_APART = (
+    "ER and ER-ACE differ in their loss alone: a new example of ER competes with all classes, one of ER-ACE with those"
+    " that arrive with it."
+)
 
 
 def small_lines(study: Beyond) -> list[str]:
@@ -52,7 +56,8 @@ def _frontier(study: Beyond, shown: Sequence[str]) -> list[str]:
         if judged:
             quarter.append(f"{NAMES[method]} with replay in epochs {SPACED.replace(',', ', ')}: {'; '.join(judged)}.")
     header = ("method", "benchmark", "every epoch: final accuracy %", *(f"{WHEN[w][0]}, points" for w in FEWER[1:]))
-    return [*markdown_table(header, rows), *cells.sentences(quarter)] if rows else [cells.NO_RUNS]
+    apart = ONE_LOSS_APART if {"ER", "ER-ACE"} <= {row[0] for row in rows} else ""
+    return [*markdown_table(header, rows), *cells.sentences(quarter, apart)] if rows else [cells.NO_RUNS]
 
 
 def _timing(study: Beyond, shown: Sequence[str]) -> list[str]:
