@@ -82,7 +82,21 @@ def test_what_is_written_is_read(tmp_path, records):
     before = path.read_bytes()
     again.write(path)
     assert path.read_bytes() == before
-    assert path.read_bytes().count(b"\n{") == len(records.runs)  # one line a run
+    # One line a run, and one for what two of them share but for the seed.
+    values = json.loads(before)
+    assert (len(values["runs"]), len(values["specs"]), before.count(b"\n{")) == (3, 2, 5)
+    assert sorted(entry["seed"] for entry in values["runs"]) == [0, 0, 1]
+
+
+def test_a_file_in_which_each_run_has_its_own_spec_is_read(tmp_path, records):
+    path = tmp_path / "results.json"
+    records.write(path)
+    new, values = Records.read(path), json.loads(path.read_text())
+    for entry in values["runs"]:
+        entry["spec"] = values["specs"][entry["spec"]] | {"seed": entry.pop("seed")}
+    del values["specs"]
+    path.write_text(json.dumps(values))
+    assert Records.read(path) == new
 
 
 def test_no_path_of_the_machine_is_kept(tmp_path):
@@ -118,8 +132,8 @@ def test_a_spec_from_before_a_field_existed_gets_its_default(tmp_path, records):
     path = tmp_path / "results.json"
     records.write(path)
     values = json.loads(path.read_text())
-    for entry in values["runs"]:
-        del entry["spec"]["new_task"]
+    for spec in values["specs"]:
+        del spec["new_task"]
     path.write_text(json.dumps(values))
     assert {r.run_spec.new_task for r in Records.read(path).runs} == {"current"}
 
@@ -138,6 +152,14 @@ def test_a_spec_from_before_a_field_existed_gets_its_default(tmp_path, records):
         lambda v: v | {"runs": [v["runs"][0] | {"accuracy_after_task": ["a"]}]},
         lambda v: v | {"runs": [v["runs"][0] | {"probes": [[1]]}]},
         lambda v: v | {"runs": [v["runs"][0] | {"spec": {"method": "nope"}}]},
+        lambda v: v | {"runs": [v["runs"][0] | {"spec": 2}]},
+        lambda v: v | {"runs": [v["runs"][0] | {"spec": -1}]},
+        lambda v: v | {"runs": [v["runs"][0] | {"spec": True}]},
+        lambda v: v | {"runs": [v["runs"][0] | {"spec": None}]},
+        lambda v: v | {"runs": [v["runs"][0] | {"seed": "a"}]},
+        lambda v: v | {"runs": [{name: value for name, value in v["runs"][0].items() if name != "seed"}]},
+        lambda v: v | {"specs": [[], 3]},
+        lambda v: v | {"specs": {"0": {}}},
     ],
 )
 def test_a_damaged_file_is_refused_in_one_line(tmp_path, records, damage):

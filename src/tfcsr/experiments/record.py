@@ -156,20 +156,17 @@ class Records:
         self.sessions += [session for session in other.sessions if session not in self.sessions]
 
     def write(self, path: Path) -> None:
-        """One run a line, so that a change shows as one; machines, which many share, once."""
-        machines: list[dict[str, Any]] = []
-
-        def number(machine: dict[str, Any]) -> int:
-            if machine not in machines:
-                machines.append(machine)
-            return machines.index(machine)
-
+        """One run a line, so that a change shows as one; machines, and specs but for their seed, which many share,
+        once.
+        """
+        machines, specs = _Shared(), _Shared()
         lines = []
         for record in sorted(self.runs, key=lambda r: (r.spec["benchmark"], r.run_spec.name())):
             values = dataclasses.asdict(record)
             # Where data and results lay on some machine is nobody's business.
-            values["spec"] = {name: value for name, value in record.spec.items() if name not in ("data_dir", "out")}
-            values["environment"] = number(record.environment)
+            shared = {name: value for name, value in record.spec.items() if name not in ("data_dir", "out", "seed")}
+            values |= {"spec": specs.number(shared), "seed": record.spec["seed"]}
+            values["environment"] = machines.number(record.environment)
             # What a record need not have and does not have is not said.
             for name in ("replayed", "recall_asked", "recall_right", "class_accuracy", "task_accuracy"):
                 if values[name] in (None, []):
@@ -177,11 +174,14 @@ class Records:
             if not record.all_outputs:
                 del values["all_outputs"]
             lines.append(json.dumps(values, allow_nan=False, separators=(",", ":")))
-        sessions = [session | {"machine": number(session["machine"])} for session in self.sessions]
-        head = json.dumps({"tfcsr": tfcsr.__version__, "machines": machines, "sessions": sessions}, indent=1)[:-2]
+        sessions = [session | {"machine": machines.number(session["machine"])} for session in self.sessions]
+        head = json.dumps({"tfcsr": tfcsr.__version__, "machines": machines.values, "sessions": sessions}, indent=1)
+        parts = {"specs": map(json.dumps, specs.values), "runs": lines}
+        lists = (f' "{name}": [\n' + ",\n".join(part) + "\n]" for name, part in parts.items())
+        text = head[:-2] + ",\n" + ",\n".join(lists) + "}\n"
         with writing(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(path, (head + ',\n "runs": [\n' + ",\n".join(lines) + "\n]}\n").encode())
+        write_bytes(path, text.encode())
 
     @classmethod
     def read(cls, path: Path) -> Self:
@@ -192,20 +192,41 @@ class Records:
             return cls([Record.of(result, per_class=True) for result in found])
         values = read_json(path)
 
-        def machine(number: Any) -> Any:
-            if number not in range(len(values["machines"])):
-                raise TypeError(f"there is no machine {number!r} in it")
-            return values["machines"][number]
+        def shared(kind: str, number: Any) -> Any:
+            if not is_kind(number, int) or number not in range(len(values[kind])):
+                raise TypeError(f"there is no number {shortened(number)} among its {kind}")
+            return values[kind][number]
+
+        def whole(entry: Any) -> Any:
+            spec = entry["spec"]
+            if not isinstance(spec, dict):  # as it is in an older file
+                spec = shared("specs", spec) | {"seed": entry["seed"]}
+            return entry | {"spec": spec, "environment": shared("machines", entry["environment"])}
 
         try:
-            sessions = [session | {"machine": machine(session["machine"])} for session in values["sessions"]]
+            sessions = [session | {"machine": shared("machines", session["machine"])} for session in values["sessions"]]
             if not all(_is_session(session) for session in sessions):
                 raise TypeError("a session is none")
-            entries = [entry | {"environment": machine(entry["environment"])} for entry in values["runs"]]
-            records = [Record.from_dict(entry, f"run {i} in {path}") for i, entry in enumerate(entries, start=1)]
+            entries = enumerate(map(whole, values["runs"]), start=1)
+            records = [Record.from_dict(entry, f"run {i} in {path}") for i, entry in entries]
         except (TypeError, KeyError, SpecError) as error:
             raise OutputError(f"{path} does not hold results of tfcsr: {error}") from None
         return cls(records, sessions)
+
+
+class _Shared:
+    """Values that many runs share, each with its number."""
+
+    def __init__(self) -> None:
+        self.values: list[dict[str, Any]] = []
+        self._numbers: dict[str, int] = {}
+
+    def number(self, value: dict[str, Any]) -> int:
+        key = json.dumps(value, sort_keys=True)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.values)
+            self.values.append(value)
+        return self._numbers[key]
 
 
 _SESSION = {"command": str, "date": str, "runs": int, "seconds": float, "machine": dict}
