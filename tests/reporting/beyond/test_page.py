@@ -293,6 +293,7 @@ def test_other_data_are_not_held_against_anything_published():
     for word in ("X-DER", "paper's best", "49.5 %", "58 %", "The budget is the paper's"):
         assert word not in text
     assert not any("target" in line for line in page.finding_lines(study))
+    assert [axes.get_title() for axes in figures.draw_small(study).axes] == ["digits, on tiny", "mnist, on tiny"]
 
 
 def test_the_figures(whole):

@@ -95,7 +95,7 @@ def draw_small(study: Beyond) -> Figure | None:
         axes.minorticks_off()
         axes.set_xlim(*SHARES)
         _heights(axes)
-        axes.set(xlabel="replay batches, % of every epoch's (root scale)", title=small)
+        axes.set(xlabel="replay batches, % of every epoch's (root scale)", title=f"{small}{_on(study)}")
     panels[0].set_ylabel("final accuracy (%)")
     lines, labels = panels[0].get_legend_handles_labels()
     figure.legend(lines, [label.partition(" (")[0] for label in labels], loc="outside upper center", ncols=len(lines))
