@@ -157,6 +157,8 @@ def test_a_spec_from_before_a_field_existed_gets_its_default(tmp_path, records):
         lambda v: v | {"runs": [v["runs"][0] | {"spec": True}]},
         lambda v: v | {"runs": [v["runs"][0] | {"spec": None}]},
         lambda v: v | {"runs": [v["runs"][0] | {"seed": "a"}]},
+        lambda v: v | {"runs": [v["runs"][0] | {"seed": None}]},
+        lambda v: v | {"specs": None},
         lambda v: v | {"runs": [{name: value for name, value in v["runs"][0].items() if name != "seed"}]},
         lambda v: v | {"specs": [[], 3]},
         lambda v: v | {"specs": {"0": {}}},

@@ -105,7 +105,7 @@ def outcome(study: Beyond, arm: str, against: str | None = None, label: str | No
         row.mean("replayed"),
         row.mean("memory_checks"),
         row.mean("optimizer_steps"),
-        sum(record.collapsed is not None for record in row.runs.values()),
+        row.collapsed,
     )
 
 
@@ -187,6 +187,7 @@ class Point:
     along: Estimate | None
     """The mean over the accuracies after each task."""
     verdict: str
+    collapsed: int
 
     @property
     def control(self) -> bool:
@@ -231,6 +232,7 @@ def frontier(study: Beyond, method: str, small: str | None = None) -> list[Point
                 difference,
                 optional_estimate(along(row.runs).values()),
                 "" if when == "every" else loss_verdict(difference),
+                row.collapsed,
             )
         )
     return points

@@ -121,6 +121,10 @@ class Row:
         return optional_estimate(accuracies(self.runs).values())
 
     @property
+    def collapsed(self) -> int:
+        return sum(record.collapsed is not None for record in self.runs.values())
+
+    @property
     def held_out(self) -> float | None:
         known = [record.held_out_accuracy for record in self.runs.values() if record.held_out_accuracy is not None]
         return fmean(known) if known else None

@@ -193,14 +193,17 @@ class Records:
         values = read_json(path)
 
         def shared(kind: str, number: Any) -> Any:
-            if not is_kind(number, int) or number not in range(len(values[kind])):
-                raise TypeError(f"there is no number {shortened(number)} among its {kind}")
-            return values[kind][number]
+            known = values.get(kind)
+            if isinstance(known, list) and is_kind(number, int) and number in range(len(known)):
+                return known[number]
+            raise TypeError(f"there is no number {shortened(number)} among its {kind}")
 
         def whole(entry: Any) -> Any:
             spec = entry["spec"]
-            if not isinstance(spec, dict):  # as it is in an older file
+            if not isinstance(spec, dict):  # in an older file each run has its own
                 spec = shared("specs", spec) | {"seed": entry["seed"]}
+                if not is_kind(spec["seed"], int):
+                    raise TypeError(f"a run's seed is {shortened(spec['seed'])}")
             return entry | {"spec": spec, "environment": shared("machines", entry["environment"])}
 
         try:

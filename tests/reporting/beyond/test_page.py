@@ -283,6 +283,14 @@ def test_runs_that_died_are_told():
     for seed, spec in study.specs("accuracy/er").items():
         study.add(record_of(spec, 10.0, collapsed=2 if seed else None))
     assert "2 of 3 runs of ER collapsed" in part(text_of(study), "accuracy")
+    for name in ("frontier/er-ace/two", "small/digits/frontier/er/spaced", "small/mnist/ablation/cosine"):
+        for seed, spec in study.specs(name).items():
+            study.add(record_of(spec, 10.0, collapsed=2 if seed < 2 else None))
+    text = text_of(study)
+    died = "- 2 of 3 runs of ER, every epoch and 2 of 3 runs of ER-ACE, epochs 10, 20 collapsed"
+    assert died in part(text, "frontier")
+    assert "- 2 of 18 runs of ER, epochs 1, 3, 5, 8, 13, on `digits` collapsed" in part(text, "small")
+    assert "- 2 of 6 runs of constant learning rate, on `mnist` collapsed" in part(text, "small")
 
 
 def test_other_data_are_not_held_against_anything_published():

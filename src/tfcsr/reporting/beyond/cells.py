@@ -41,8 +41,13 @@ def without_runs(rows: Iterable[Outcome]) -> list[str]:
 
 
 def collapsed(rows: Iterable[Outcome]) -> list[str]:
-    died = [f"{row.collapsed} of {counted(row.n, 'run')} of {row.label}" for row in rows if row.collapsed]
-    return [f"{listed(died)} {DIED}"] if died else []
+    return died((row.label, row) for row in rows)
+
+
+def died(rows: Iterable[tuple[str, Outcome | Point]]) -> list[str]:
+    """Which runs collapsed, each with the name that it has on the page."""
+    found = [f"{row.collapsed} of {counted(row.n, 'run')} of {name}" for name, row in rows if row.collapsed]
+    return [f"{listed(found)} {DIED}"] if found else []
 
 
 def sentences(*parts: str | Iterable[str]) -> list[str]:

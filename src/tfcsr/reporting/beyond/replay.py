@@ -61,6 +61,7 @@ def frontier_lines(study: Beyond) -> list[str]:
             _effects_said(study),
             _control_said(study),
             cells.missing(missing),
+            cells.died((f"{NAMES[p.method]}, {p.label}", p) for points in known.values() for p in points),
         ),
     ]
 

@@ -42,7 +42,7 @@ def small_lines(study: Beyond) -> list[str]:
 
 
 def _frontier(study: Beyond, shown: Sequence[str]) -> list[str]:
-    rows, quarter = [], []
+    rows, quarter, placed = [], [], []
     for method in REPLAYING:
         judged = []
         for small in shown:
@@ -52,12 +52,17 @@ def _frontier(study: Beyond, shown: Sequence[str]) -> list[str]:
             every = with_interval(points["every"].accuracy)
             less = (with_interval(points[when].difference, "+", without="–") for when in FEWER[1:])
             rows.append((NAMES[method], small, every, *less))
+            placed += [(f"{NAMES[method]}, {p.label}, on `{small}`", p) for p in points.values()]
             judged.append(f"{points[A_QUARTER].verdict} on `{small}`, {cells.points(points[A_QUARTER].difference)}")
         if judged:
             quarter.append(f"{NAMES[method]} with replay in epochs {SPACED.replace(',', ', ')}: {'; '.join(judged)}.")
     header = ("method", "benchmark", "every epoch: final accuracy %", *(f"{WHEN[w][0]}, points" for w in FEWER[1:]))
     apart = ONE_LOSS_APART if {"ER", "ER-ACE"} <= {row[0] for row in rows} else ""
-    return [*markdown_table(header, rows), *cells.sentences(quarter, apart)] if rows else [cells.NO_RUNS]
+    return (
+        [*markdown_table(header, rows), *cells.sentences(quarter, apart, cells.died(placed))]
+        if rows
+        else [cells.NO_RUNS]
+    )
 
 
 def _timing(study: Beyond, shown: Sequence[str]) -> list[str]:
@@ -103,9 +108,10 @@ def _compared(study: Beyond, found: Mapping[str, Sequence[Outcome]], what: str, 
     for ways in zip(*known.values(), strict=True):
         cell = [(with_interval(w.accuracy), cells.difference(w), with_interval(_along(study, w))) for w in ways]
         rows.append((ways[0].label, *(text for of_benchmark in cell for text in of_benchmark)))
+    named = [(f"{way.label}, on `{small}`", way) for small, ways in known.items() for way in ways]
     columns = ("final accuracy %", f"against {against}, points", "accuracy %, mean over tasks")
     header = (what, *(f"{small}: {column}" for small in known for column in columns))
-    return [*markdown_table(header, rows), *cells.sentences(_everywhere(known, against))]
+    return [*markdown_table(header, rows), *cells.sentences(_everywhere(known, against), cells.died(named))]
 
 
 def _along(study: Beyond, way: Outcome) -> Estimate | None:
