@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from tfcsr.beyond.arms import ARMS, SECTIONS, Arm, partner, spread_epochs
 from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.experiments.record import Record, Records, question
 from tfcsr.experiments.statistics import Estimate, optional_estimate, paired_difference
-from tfcsr.experiments.study import Study, arms_of, read_records, section_of, seed_numbers
+from tfcsr.experiments.study import Study, arms_of, section_of, seed_numbers
 from tfcsr.spec import RunSpec
 
 STUDY = "beyond"
@@ -37,7 +38,7 @@ class Beyond(Study):
         """By seed; without those that wait for what another arm does."""
         arm, found = ARMS[name], {}
         for seed in self.seeds_of(arm):
-            more = {} if self.data is None else {"benchmark": self.data, **OF_BENCHMARK}
+            more = self._of_data()
             if arm.matches is not None:
                 other = self.of(arm.matches).get(partner(seed) if arm.yoked else seed)
                 if other is None:
@@ -58,12 +59,22 @@ class Beyond(Study):
             yield from ((name, specs[seed]) for seed in order for name, specs in arms.items() if seed in specs)
 
     def kept(self, record: Record) -> Record:
-        return record if question(record.run_spec) in self._of_each_class else super().kept(record)
+        return record if self._per_class(record) else super().kept(record)
+
+    def lacks(self, record: Record) -> bool:
+        return self._per_class(record) and not record.class_accuracy
+
+    def _per_class(self, record: Record) -> bool:
+        """Whatever its seed is, and whether it is asked for today."""
+        return question(record.run_spec.replace(seed=0)) in self._of_each_class
 
     @functools.cached_property
     def _of_each_class(self) -> set[object]:
-        named = [self.specs(name).values() for name, arm in ARMS.items() if arm.per_class]
-        return {question(spec) for specs in named for spec in specs}
+        more = self._of_data()
+        return {question(arm.spec(0, **more)) for arm in ARMS.values() if arm.per_class}
+
+    def _of_data(self) -> dict[str, Any]:
+        return {} if self.data is None else {"benchmark": self.data, **OF_BENCHMARK}
 
     def of(self, name: str) -> dict[int, Record]:
         """The records of an arm by seed, as far as there are any."""
@@ -146,7 +157,7 @@ def open_study(
     data: str | None = None,
     also: Iterable[str | Path] = (),
 ) -> Beyond:
-    """What there is, without running anything: see `read_records`."""
+    """What there is, without running anything: see `Study.read`."""
     if data is not None:
         BENCHMARKS.require(data)
-    return Beyond(arms_of(targets, STUDY, ARMS), seed_numbers(seeds), data, read_records(out, also))
+    return Beyond(arms_of(targets, STUDY, ARMS), seed_numbers(seeds), data, Records()).read(out, also)

@@ -147,12 +147,15 @@ class Records:
     sessions: list[dict[str, Any]] = field(default_factory=list)
 
     def merge(self, other: "Records") -> None:
-        """What is known already stays as it is; of several runs that answer one question the first is taken."""
-        known = {question(record.run_spec) for record in self.runs}
-        for record in other.runs:
-            if (asked := question(record.run_spec)) not in known:
-                known.add(asked)
-                self.runs.append(record)
+        """What is known already stays as it is: of several runs that answer one question the first is taken, or the
+        first of which the classes are known.
+        """
+        known: dict[object, Record] = {}
+        for record in (*self.runs, *other.runs):
+            first = known.setdefault(asked := question(record.run_spec), record)
+            if record.class_accuracy and not first.class_accuracy:
+                known[asked] = record
+        self.runs = list(known.values())
         self.sessions += [session for session in other.sessions if session not in self.sessions]
 
     def write(self, path: Path) -> None:

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tfcsr.engines import Engine, Watcher, engine_of
 from tfcsr.errors import SpecError, TfcsrError
@@ -24,9 +24,28 @@ class Study(ABC):
     def __init__(self, seeds: Sequence[int], records: Records) -> None:
         self.seeds = list(seeds)
         self.records = records
-        records.runs = [self.kept(record) for record in records.runs]
         self._by_question = {question(record.run_spec): record for record in reversed(records.runs)}
         self._names: dict[Any, str] = {}
+
+    def read(self, out: str | Path, also: Iterable[str | Path] = ()) -> Self:
+        """Take up what there is, without running anything: the runs in `out/results.json`, complete ones in `out/runs`,
+        and those in the files and folders of `also`. Of a folder's runs as much as this study wants; what a file holds
+        stays, since another study, or this one with more seeds, may have wanted more.
+        """
+        out = Path(out)
+        require_folder(out)
+        for path in also:
+            if not Path(path).exists():
+                raise SpecError(f"also {path}: there is nothing; give a results.json, or a folder of runs")
+        for source in (out / "results.json", out / "runs", *map(Path, also)):
+            if source.exists():
+                found = Records.read(source)
+                found.runs = [record for record in found.runs if not _outdated(record)]
+                if source.is_dir():
+                    found.runs = [self.kept(record) for record in found.runs]
+                self.records.merge(found)
+        self._by_question = {question(record.run_spec): record for record in self.records.runs}
+        return self
 
     @abstractmethod
     def named(self) -> Iterable[tuple[str, RunSpec]]:
@@ -37,6 +56,10 @@ class Study(ABC):
     def kept(self, record: Record) -> Record:
         """What is kept of a run: nothing of its single classes, unless a study asks for that."""
         return record.without_classes()
+
+    def lacks(self, record: Record) -> bool:
+        """Whether something was not kept of a run that is wanted now: then it is made again."""
+        return False
 
     def plan(self) -> list[RunSpec]:
         """Every run it needs, each once."""
@@ -49,15 +72,19 @@ class Study(ABC):
         if not specs:
             there = sorted({spec.benchmark for spec in planned})
             raise SpecError(f"benchmark {benchmark}: none of these runs is on it, but on {', '.join(there)}")
-        return [spec for spec in specs if self.known(spec) is None]
+        return [spec for spec in specs if (record := self.known(spec)) is None or self.lacks(record)]
 
     def known(self, spec: RunSpec) -> Record | None:
         return self._by_question.get(question(spec))
 
     def add(self, record: Record) -> None:
-        if self.known(record.run_spec) is None:
-            self.records.runs.append(record)
-            self._by_question[question(record.run_spec)] = record
+        known = self.known(record.run_spec)
+        if known is not None and self.lacks(known):
+            self.records.runs.remove(known)
+        elif known is not None:
+            return
+        self.records.runs.append(record)
+        self._by_question[question(record.run_spec)] = record
 
     def name(self, spec: RunSpec) -> str:
         """What a run is needed for in the first place."""
@@ -65,24 +92,6 @@ class Study(ABC):
         if asked not in self._names:  # which it is not at first, nor where it waited for other runs
             self._names = {question(planned): name for name, planned in reversed(list(self.named()))}
         return f"{self._names[asked]} seed {spec.seed}"
-
-
-def read_records(out: str | Path, also: Iterable[str | Path] = ()) -> Records:
-    """What there is, without running anything: the runs in `out/results.json`, complete ones in `out/runs`, and those
-    in the files and folders of `also`.
-    """
-    records = Records()
-    out = Path(out)
-    require_folder(out)
-    for path in also:
-        if not Path(path).exists():
-            raise SpecError(f"also {path}: there is nothing; give a results.json, or a folder of runs")
-    for source in (out / "results.json", out / "runs", *map(Path, also)):
-        if source.exists():
-            found = Records.read(source)
-            found.runs = [record for record in found.runs if not _outdated(record)]
-            records.merge(found)
-    return records
 
 
 def arms_of(names: Iterable[str], study: str, arms: Iterable[str]) -> list[str]:

@@ -9,7 +9,7 @@ from tfcsr.data.benchmarks import BENCHMARKS
 from tfcsr.errors import SpecError
 from tfcsr.experiments.record import Record, Records
 from tfcsr.experiments.statistics import Estimate, estimate, optional_estimate, prediction_interval
-from tfcsr.experiments.study import Study, read_records, seed_numbers
+from tfcsr.experiments.study import Study, seed_numbers
 from tfcsr.paper.dense import dense, seen_by
 from tfcsr.paper.published import ARMS, GRIDS, GROUPS, NAMES, TARGETS, Grid, Published, Row, Target, audit_arms
 from tfcsr.spec import RunSpec
@@ -249,7 +249,7 @@ def open_study(
     data: str | None = None,
     also: Iterable[str | Path] = (),
 ) -> Reproduction:
-    """What there is, without running anything: see `read_records`."""
+    """What there is, without running anything: see `Study.read`."""
     if data is not None and data not in BENCHMARKS.names():
         raise SpecError(f"unknown data {data!r}: use one of {', '.join(BENCHMARKS.names())}")
-    return Reproduction(targets, seed_numbers(seeds), data, read_records(out, also))
+    return Reproduction(targets, seed_numbers(seeds), data, Records()).read(out, also)

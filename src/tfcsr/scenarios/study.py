@@ -14,7 +14,7 @@ from tfcsr.experiments.statistics import (
     paired_difference,
     prediction_interval,
 )
-from tfcsr.experiments.study import Study, arms_of, read_records, section_of, seed_numbers
+from tfcsr.experiments.study import Study, arms_of, section_of, seed_numbers
 from tfcsr.scenarios.arms import ARMS, BASE, NAMES, SECTIONS
 from tfcsr.spec import RunSpec
 
@@ -109,7 +109,7 @@ def open_study(
     data: str | None = None,
     also: Iterable[str | Path] = (),
 ) -> Scenarios:
-    """What there is, without running anything: see `read_records`."""
+    """What there is, without running anything: see `Study.read`."""
     if data is not None:
         raise SpecError(f"data {data}: the scenarios are compared on the data that the outside code was run on")
-    return Scenarios(arms_of(targets, STUDY, ARMS), seed_numbers(seeds), read_records(out, also))
+    return Scenarios(arms_of(targets, STUDY, ARMS), seed_numbers(seeds), Records()).read(out, also)
