@@ -44,13 +44,22 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture(autouse=True)
+def own_slots(tmp_path, monkeypatch):
+    """What a slot keeps is looked for: what tests beside this one keep meanwhile is not to be found."""
+    place = tmp_path / "slots"
+    place.mkdir()
+    monkeypatch.setattr(slot.tempfile, "tempdir", str(place))
+    return place
+
+
+@pytest.fixture(autouse=True)
 def no_waiting(monkeypatch):
     monkeypatch.setattr(module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     monkeypatch.setattr(module, "SECONDS_BETWEEN_UPDATES", 0.02)
     monkeypatch.setattr(module, "SECONDS_BETWEEN_COUNTS", 0.0)
 
 
-def test_a_grid_on_a_cluster_gives_the_same_bits(tmp_path, cluster, threads, alone):
+def test_a_grid_on_a_cluster_gives_the_same_bits(tmp_path, own_slots, cluster, threads, alone):
     seen = []
     found = tfcsr.compare(
         **GRID, engine="ray", out=tmp_path / "grid", watcher=lambda spec, news: seen.append((spec.seed, type(news)))
@@ -72,7 +81,7 @@ def test_a_grid_on_a_cluster_gives_the_same_bits(tmp_path, cluster, threads, alo
             "result.json",
             "spec.json",
         ]
-    assert not list(Path(slot.tempfile.gettempdir()).glob("tfcsr-slot-*/[0-9]*"))
+    assert not list(own_slots.glob("tfcsr-slot-*/[0-9]*"))
     # Once more: everything is read, and nothing is started.
     again = tfcsr.compare(**GRID, engine="ray", out=tmp_path / "grid")
     assert [essence(result) for result in again.results] == alone
@@ -383,17 +392,16 @@ def test_resume_takes_an_engine(tmp_path, cluster, capsys):
     assert cluster.started
 
 
-def test_what_dead_slots_have_left_is_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(slot.tempfile, "tempdir", str(tmp_path))
+def test_what_dead_slots_have_left_is_removed(own_slots):
     for name in ("dead", "held", "young"):
-        (tmp_path / f"tfcsr-slot-{name}").mkdir()
-        (tmp_path / f"tfcsr-slot-{name}" / "file").write_text("x")
+        (own_slots / f"tfcsr-slot-{name}").mkdir()
+        (own_slots / f"tfcsr-slot-{name}" / "file").write_text("x")
     long_ago = time.time() - 1000
-    with locked(tmp_path / "tfcsr-slot-held"):
+    with locked(own_slots / "tfcsr-slot-held"):
         for name in ("dead", "held"):
-            module.os.utime(tmp_path / f"tfcsr-slot-{name}", (long_ago, long_ago))
+            module.os.utime(own_slots / f"tfcsr-slot-{name}", (long_ago, long_ago))
         slot.remove_dead()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["tfcsr-slot-held", "tfcsr-slot-young"]
+    assert sorted(path.name for path in own_slots.iterdir()) == ["tfcsr-slot-held", "tfcsr-slot-young"]
 
 
 def test_what_ray_costs_can_be_measured(cluster, monkeypatch):
