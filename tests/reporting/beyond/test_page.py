@@ -256,6 +256,22 @@ def test_what_is_missing_is_named():
     assert f"Without runs yet: tfcsr-distill, {said}." in part(text_of(study), "frontier")
 
 
+def test_evenly_spread_epochs_are_told_over_the_whole_sequence():
+    """Both end alike; in between one is ahead by 3, 2 and 1 points after the first three tasks."""
+    study = study_of(seeds=3)
+    for when, more in (("spaced", (0, 0, 0)), ("fourth", (3, 2, 1)), ("random", (0, 0, 0))):
+        for seed, spec in study.specs(f"frontier/{OURS}/{when}").items():
+            after = [80.0 - i + seed for i in range(spec.tasks)]
+            after[:3] = [accuracy + extra for accuracy, extra in zip(after, more, strict=False)]
+            study.add(record_of(spec, after[-1], accuracy_after_task=after))
+    said = part(text_of(study), "frontier")
+    assert "evenly spread ones are not told apart from them: +0.00 ± 0.00 points (n 3)" in said
+    assert (
+        "In the mean over the tasks evenly spread ones are better than them: +0.60 ± 0.00 points (n 3);"
+        " ahead after task 1, 2 and 3." in said
+    )
+
+
 def test_a_line_that_is_too_low_is_said_to_be_so(tmp_path):
     study = study_of(seeds=3)
     for seed, spec in study.specs(f"accuracy/{OURS}").items():

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tfcsr.beyond.findings import Outcome, Point, change_verdict
+from tfcsr.beyond.findings import Course, Outcome, Point, change_verdict
 from tfcsr.beyond.study import Beyond
 from tfcsr.experiments.statistics import Estimate
 from tfcsr.reporting.pages import with_interval
@@ -28,6 +28,12 @@ def count(number: float | None) -> str:
 
 def listed(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def sides(found: Course) -> str:
+    """After which tasks one is behind and ahead of the other, as far as it is told."""
+    tasks = (("behind", found.behind), ("ahead", found.ahead))
+    return ", and ".join(f"{side} after task {listed([str(n) for n in known])}" for side, known in tasks if known)
 
 
 def difference(row: Outcome) -> str:

@@ -95,12 +95,8 @@ def _course_said(study: Beyond) -> str:
         return ""
     word = {"better": "higher than", "worse": "lower than", "open": "not told apart from"}[change_verdict(found.mean)]
     text = f"Its mean over the tasks is {word} that of {NAMES[rival]}: {cells.points(found.mean)}"
-    places = [
-        f"{side} after task {cells.listed([str(n) for n in tasks])}"
-        for side, tasks in (("behind", found.behind), ("ahead", found.ahead))
-        if tasks
-    ]
-    return text + (f"; it is {', and '.join(places)}." if places else ".")
+    sides = cells.sides(found)
+    return text + (f"; it is {sides}." if sides else ".")
 
 
 def field_lines(study: Beyond) -> list[str]:

@@ -3,7 +3,18 @@
 from collections.abc import Sequence
 
 from tfcsr.beyond.arms import NAMES, OURS, REPLAYING
-from tfcsr.beyond.findings import MARGIN, QUARTER, Adapting, Point, adapting, change_verdict, effects, frontier, quarter
+from tfcsr.beyond.findings import (
+    MARGIN,
+    QUARTER,
+    Adapting,
+    Point,
+    adapting,
+    change_verdict,
+    course,
+    effects,
+    frontier,
+    quarter,
+)
 from tfcsr.beyond.study import Beyond
 from tfcsr.reporting.beyond import cells
 from tfcsr.reporting.pages import markdown_table, with_interval
@@ -100,7 +111,15 @@ def _control_said(study: Beyond) -> str:
     text = f"Random epochs {words[change_verdict(own.random)]} the spaced ones: {cells.points(own.random)}"
     if own.fourth is not None:
         text += f"; evenly spread ones {words[change_verdict(own.fourth)]} them: {cells.points(own.fourth)}"
-    return text + f" (`{OURS}`)."
+    text += f" (`{OURS}`)."
+    found = course(study, f"frontier/{OURS}/fourth", f"frontier/{OURS}/spaced")
+    if found is not None:
+        sides = cells.sides(found)
+        text += (
+            f" In the mean over the tasks evenly spread ones {words[change_verdict(found.mean)]} them:"
+            f" {cells.points(found.mean)}{f'; {sides}' if sides else ''}."
+        )
+    return text
 
 
 def adapting_lines(study: Beyond) -> list[str]:
