@@ -79,6 +79,8 @@ def test_captured_and_plain_steps_agree(method, more):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
 
 
+# torch's own: when it loads its compiler, and when that asks what a loss is given for its gradient.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:The .grad attribute")
 @pytest.mark.parametrize("method", ["er", "tfcsr-distill"])
 def test_compiled_and_plain_steps_agree(method, monkeypatch):
     """What a long run does, in a short one: the network, the batch and a loss of many operations are programs."""
