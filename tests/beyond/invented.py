@@ -20,11 +20,15 @@ SPECS: dict[tuple[str, int, str], RunSpec] = {}
 DUE = (1, 3, 5, 8, 13)  # whatever a run's schedule is
 
 
+def is_driven(spec: RunSpec) -> bool:
+    return spec.get("replay_epochs") == "due" or spec.method == "tfcsr-spaced"
+
+
 def replay_epochs(spec: RunSpec) -> float:
     """Of a task, on the average of those that have something to replay."""
-    listed = spec.get("replay_epochs", "none")
-    if listed == "due":
+    if is_driven(spec):
         return len(DUE)
+    listed = spec.get("replay_epochs", "none")
     later = range(2, spec.tasks + 1)
     return fmean(sum(is_listed(listed, task, epoch) for epoch in range(1, spec.epochs + 1)) for task in later)
 
@@ -32,9 +36,9 @@ def replay_epochs(spec: RunSpec) -> float:
 def record_of(spec: RunSpec, final: float, **more: Any) -> Record:
     """A run that ended at this accuracy, with the counts that its spec leads to."""
     steps = -(-PER_CLASS * 100 // spec.tasks // spec.batch_size)
-    later = spec.tasks - (spec.method == "tfcsr-distill")
+    later = spec.tasks - (spec.method in ("tfcsr-distill", "tfcsr-spaced"))
     batches = round(replay_epochs(spec) * steps * later)
-    driven = spec.get("replay_epochs") == "due"
+    driven = is_driven(spec)
     values: dict[str, Any] = {
         "accuracy_after_task": [min(100.0, final + 40 * (1 - i / spec.tasks)) for i in range(1, spec.tasks)] + [final],
         "held_out_accuracy": None if spec.held_out == 0 else final + 1,

@@ -45,7 +45,8 @@ def test_the_plan_has_every_run_once():
     waiting = [name for name, arm in ARMS.items() if arm.matches]
     sections = ("adapting", *(f"small/{small}/adapting" for small in SMALL))
     twins = [f"{name}/fixed" for name in ADAPTIVE] + ["sm2/yoked", "fsrs/yoked"]
-    assert sorted(waiting) == sorted(f"{section}/{twin}" for section in sections for twin in twins)
+    squared = [f"small/{small}/squared/{twin}" for small in SMALL for twin in ("yoked", "fixed")]
+    assert sorted(waiting) == sorted([f"{section}/{twin}" for section in sections for twin in twins] + squared)
 
     def expected(seeds):
         each = (min(seeds, arm.seeds or seeds) * arm.times for name, arm in ARMS.items() if name not in waiting)
@@ -93,6 +94,22 @@ def test_a_yoked_run_replays_when_the_run_of_another_seed_did():
     assert all(partner(seed) not in (seed, partner(partner(seed))) for seed in range(30))
 
 
+def test_the_papers_spaced_replay_is_held_against_er_with_other_epochs():
+    """It replays from the second task on, and so do they."""
+    study = study_of(sections=["small"])
+    for seed, spec in study.specs("small/mnist/squared/own").items():
+        probes = [[2, 1, 80.0], [2, 4 + seed, 70.0], [5, 20, 60.0]]
+        steps = record_of(spec, 50.0).optimizer_steps
+        replayed = 3 * steps // (spec.epochs * spec.tasks) * 32 * 4  # three epochs of each task but the first
+        study.add(record_of(spec, 50.0, probes=probes, replayed=replayed))
+    found = {arm: study.specs(f"small/mnist/squared/{arm}") for arm in ("yoked", "fixed", "every")}
+    assert {spec.method for specs in found.values() for spec in specs.values()} == {"er"}
+    yoked = {seed: spec.replay_epochs for seed, spec in found["yoked"].items()}
+    assert yoked == {seed: f"none/1,{4 + partner(seed)}/none/none/20" for seed in range(10)}
+    assert {spec.replay_epochs for spec in found["fixed"].values()} == {f"none/{spread_epochs(3)}"}
+    assert {spec.replay_epochs for spec in found["every"].values()} == {"all"}
+
+
 def test_the_same_replay_is_placed_in_six_ways():
     """Twenty epochs of the four tasks that have something to replay."""
     for small in SMALL:
@@ -122,7 +139,7 @@ def test_a_small_benchmark_is_asked_the_same_questions(small):
         whole = f"{at}/frontier/{method}/every"
         for when in FEWER:
             arm = f"{at}/frontier/{method}/{when}"
-            assert changed(arm, whole).keys() <= {"replay_epochs"}
+            assert changed(arm, whole).keys() <= WHEN[when][1].keys()
             assert ARMS[arm].spec(0).replay_epochs == WHEN[when][1]["replay_epochs"]
             assert ARMS[arm].spec(0).get("replay_least", 0) == 0
 
@@ -235,4 +252,4 @@ def test_a_name_that_means_no_arm(name):
 def test_other_data_takes_the_place_of_all():
     study = study_of(seeds=1, data="tiny")
     assert {(spec.benchmark, spec.tasks, spec.augment) for spec in study.plan()} == {("tiny", 3, "none")}
-    assert {spec.method for spec in study.plan()} == set(NAMES)
+    assert {spec.method for spec in study.plan()} == {*NAMES, "tfcsr-spaced"}

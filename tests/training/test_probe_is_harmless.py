@@ -32,6 +32,13 @@ def test_the_papers_protocol_too():
     assert weights(method="tfcsr", protocol="paper") == weights(method="er", protocol="paper")
 
 
+@pytest.mark.parametrize(("threshold", "epochs"), [(0, "1,3,5"), (100, "1,2,3,4,5,6")])
+def test_the_papers_spaced_replay_is_er_in_the_epochs_its_probe_chose(threshold, epochs):
+    """Passing every probe or none; from the second task on."""
+    spaced = weights(method="tfcsr-spaced", mastery_threshold=threshold, lr=1e-4)
+    assert spaced == weights(method="er", replay_epochs=f"none/{epochs}", lr=1e-4) != weights(method="er", lr=1e-4)
+
+
 @pytest.mark.parametrize("generator", ["order", "reservoir", "replay", "augmentation"])
 def test_a_probe_that_touches_a_training_generator_is_noticed(monkeypatch, generator):
     def careless(learner: Learner, task: int, epoch: int) -> Recall:

@@ -62,6 +62,8 @@ class Arm:
     """The arm that says how much this one may replay: it is fixed when that one's runs are known."""
     yoked: bool = False
     """Whether it replays when a run of that arm with another seed did; else as much as the one with its own."""
+    later: bool = False
+    """Whether that is from the second task on; else, if it is not yoked, in every task."""
     per_class: bool = False
     """Whether what there is of each class is kept."""
 
@@ -118,7 +120,7 @@ WHEN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     ),
 }
 # Of these, what is asked on small benchmarks too.
-FEWER = ("every", "spaced", "fourth", "two", "one", "none")
+FEWER = ("every", "spaced", "fourth", "two", "one", "none", "sixteen", "eight")
 # Those whose replay is placed otherwise.
 REPLAYING = ("er", "er-ace", OURS)
 NAMES = {"er": "ER", "er-ace": "ER-ACE", "derpp": "DER++", "icarl": "iCaRL", OURS: OURS, "joint": "joint"}
@@ -156,6 +158,13 @@ LISTED: Mapping[str, tuple[str, str]] = {
         "/".join(("none", *map(spread_epochs, (10, 5, 3, 2)))),
     ),
 }
+# The paper's variant whose probe decides when to replay; and ER, which has that loss and no probe.
+SQUARED: Mapping[str, str] = {
+    "own": "`tfcsr-spaced`: its probe decides",
+    "yoked": "ER when another seed's probe decided so",
+    "fixed": "ER in as many epochs, evenly spread",
+    "every": "ER in every epoch",
+}
 # Each ingredient taken away, once.
 WITHOUT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "asymmetric": ("new examples compete with all classes", {"new_classes": "all"}),
@@ -189,6 +198,7 @@ def _arms() -> dict[str, Arm]:
     for small, (times, fields) in SMALL.items():
         arms |= {f"small/{small}/{name}": replace(arm, times=times) for name, arm in _small(fields).items()}
         arms |= _adapting(f"small/{small}/adapting", times, **fields)
+        arms |= _squared(f"small/{small}/squared", times, **fields)
     for method in ("er", OURS):
         arms[f"exam/{method}"] = Arm(f"{NAMES[method]} with an exam", with_recipe(method, **EXAM), per_class=True)
     for name, (label, fields) in WITHOUT.items():
@@ -224,6 +234,18 @@ def _adapting(section: str, times: int = 1, **more: Any) -> dict[str, Arm]:
         if fields.get("schedule_per") != "class":  # which replays some classes now, others then
             arms[f"{arm}/yoked"] = Arm(f"{label}: yoked", replaying, times=times, matches=arm, yoked=True)
     return arms
+
+
+def _squared(section: str, times: int, **benchmark: Any) -> dict[str, Arm]:
+    """The paper's spaced replay with the paper's recipe, and what it is held against."""
+    own = f"{section}/own"
+    spaced, er = (with_recipe(method, PLAIN, **benchmark) for method in ("tfcsr-spaced", "er"))
+    return {
+        own: Arm(SQUARED["own"], spaced, times=times),
+        f"{section}/yoked": Arm(SQUARED["yoked"], er, times=times, matches=own, yoked=True),
+        f"{section}/fixed": Arm(SQUARED["fixed"], er, times=times, matches=own, later=True),
+        f"{section}/every": Arm(SQUARED["every"], {**er, "replay_epochs": "all"}, times=times),
+    }
 
 
 def _small(benchmark: Mapping[str, Any]) -> dict[str, Arm]:

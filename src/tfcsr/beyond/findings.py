@@ -15,6 +15,7 @@ from tfcsr.beyond.arms import (
     OURS,
     POLICIES,
     SECTIONS,
+    SQUARED,
     WHEN,
     WITH_EXAM,
     WITHOUT,
@@ -322,6 +323,12 @@ def timing(study: Beyond, small: str) -> list[Outcome]:
     """Ways to place the same replay, beside evenly spread epochs."""
     arms = {when: f"{asked('timing', small)}/{when}" for when in LISTED}
     return [outcome(study, arm, arms[EVEN]) for arm in arms.values()]
+
+
+def squared(study: Beyond, small: str) -> list[Outcome]:
+    """The paper's spaced replay, then ER with the same loss and other epochs, each against it."""
+    arms = [f"{asked('squared', small)}/{name}" for name in SQUARED]
+    return [outcome(study, arm, arms[0]) for arm in arms]
 
 
 def _replay_alike(one: Record, other: Record) -> bool:

@@ -43,8 +43,8 @@ class Beyond(Study):
                 other = self.of(arm.matches).get(partner(seed) if arm.yoked else seed)
                 if other is None:
                     continue
-                listed = due_epochs(other) if arm.yoked else spread_epochs(mixed_epochs(other), other.run_spec.epochs)
-                more["replay_epochs"] = listed
+                spread = spread_epochs(mixed_epochs(other), other.run_spec.epochs)
+                more["replay_epochs"] = due_epochs(other) if arm.yoked else f"none/{spread}" if arm.later else spread
             known = (name, seed, str(more))
             if known not in self._specs:
                 self._specs[known] = arm.spec(seed, **more)

@@ -110,6 +110,9 @@ def test_what_was_found_is_said(text):
     assert "What it lacks is the answer to its own exam: with SM-2, the memory it" in part(text, "small")
     assert "| ER-ACE | digits | " in part(text, "small")
     assert "- ER with replay in epochs 1, 3, 5, 8, 13: " in part(text, "small")
+    assert "- ER with 8 of 64 images of every batch replayed: " in part(text, "small")
+    assert "| ER when another seed's probe decided so | " in part(text, "small")
+    assert "`tfcsr-spaced` 20 % of them on `digits` and 20 % of them on `mnist`." in part(text, "small")
     assert "- ER and ER-ACE differ in their loss alone" in part(text, "small")
     assert "| no distillation | " in part(text, "small")
     assert "| gradient | " in part(text, "small")
@@ -196,7 +199,7 @@ def test_what_holds_on_all_small_benchmarks_is_said():
         said[-1],
     ]
     assert said[-1].startswith("- Nowhere told apart from evenly spread: the first: 1 to 5; ")
-    assert text.count("No runs yet.") == 4
+    assert text.count("No runs yet.") == 5
 
 
 def test_of_one_small_benchmark_nothing_is_said_of_all():

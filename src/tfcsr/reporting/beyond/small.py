@@ -11,6 +11,7 @@ from tfcsr.beyond.findings import (
     change_verdict,
     frontier,
     policies,
+    squared,
     timing,
     whole,
 )
@@ -20,7 +21,11 @@ from tfcsr.reporting.beyond import cells
 from tfcsr.reporting.beyond.replay import adapting_table
 from tfcsr.reporting.pages import markdown_table, with_interval
 
-A_QUARTER = "spaced"  # of the epochs
+# Of the images: all of those in a quarter of the epochs, or some in every batch.
+A_QUARTER = {
+    "spaced": f"replay in epochs {SPACED.replace(',', ', ')}",
+    "eight": "8 of 64 images of every batch replayed",
+}
 ONE_LOSS_APART = (
     "ER and ER-ACE differ in their loss alone: a new example of ER competes with all classes, one of ER-ACE with those"
     " that arrive with it."
@@ -44,7 +49,7 @@ def small_lines(study: Beyond) -> list[str]:
 def _frontier(study: Beyond, shown: Sequence[str]) -> list[str]:
     rows, quarter, placed = [], [], []
     for method in REPLAYING:
-        judged = []
+        judged: dict[str, list[str]] = {when: [] for when in A_QUARTER}
         for small in shown:
             points = {point.when: point for point in frontier(study, method, small)}
             if not any(point.n for point in points.values()):
@@ -53,9 +58,11 @@ def _frontier(study: Beyond, shown: Sequence[str]) -> list[str]:
             less = (with_interval(points[when].difference, "+", without="–") for when in FEWER[1:])
             rows.append((NAMES[method], small, every, *less))
             placed += [(f"{NAMES[method]}, {p.label}, on `{small}`", p) for p in points.values()]
-            judged.append(f"{points[A_QUARTER].verdict} on `{small}`, {cells.points(points[A_QUARTER].difference)}")
-        if judged:
-            quarter.append(f"{NAMES[method]} with replay in epochs {SPACED.replace(',', ', ')}: {'; '.join(judged)}.")
+            for when, said in judged.items():
+                if points[when].n:
+                    said.append(f"{points[when].verdict} on `{small}`, {cells.points(points[when].difference)}")
+        for when, said in judged.items():
+            quarter += [f"{NAMES[method]} with {A_QUARTER[when]}: {'; '.join(said)}."] if said else []
     header = ("method", "benchmark", "every epoch: final accuracy %", *(f"{WHEN[w][0]}, points" for w in FEWER[1:]))
     apart = ONE_LOSS_APART if {"ER", "ER-ACE"} <= {row[0] for row in rows} else ""
     return (
@@ -82,6 +89,23 @@ def _adapting(study: Beyond, shown: Sequence[str]) -> list[str]:
     return lines[1:] or [cells.NO_RUNS]
 
 
+def _squared(study: Beyond, shown: Sequence[str]) -> list[str]:
+    found = {small: squared(study, small) for small in shown}
+    shares = [
+        f"{100 * own.replay_batches / every.replay_batches:.0f} % of them on `{small}`"
+        for small, (own, *_, every) in found.items()
+        if own.replay_batches is not None and every.replay_batches
+    ]
+    said = [f"ER in every epoch has the most replay batches; `tfcsr-spaced` {cells.listed(shares)}."] if shares else []
+    return [
+        "The paper's variant of spaced replay, with the paper's recipe. ER that replays in the same epochs ends in the"
+        " same weights. So the question is what the choice of epochs is worth.",
+        "",
+        *_compared(study, found, "replay", "`tfcsr-spaced`"),
+        *(f"- {sentence}" for sentence in said),
+    ]
+
+
 def _ablation(study: Beyond, shown: Sequence[str]) -> list[str]:
     return _compared(study, {small: ablation(study, small) for small in shown}, "what is other", "all of it")
 
@@ -94,6 +118,7 @@ PARTS: Mapping[str, Callable[[Beyond, Sequence[str]], list[str]]] = {
     "Is less replay enough?": _frontier,
     "When to replay?": _timing,
     "Who decides?": _adapting,
+    "Does the paper's probe decide anything?": _squared,
     "What is each ingredient worth?": _ablation,
     "What should the memory keep?": _policies,
 }
