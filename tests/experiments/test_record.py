@@ -1,12 +1,13 @@
 """A record that cannot be is refused, in one line."""
 
 import dataclasses
+import json
 
 import pytest
 
 from tests.beyond.invented import record_of
 from tfcsr.errors import OutputError
-from tfcsr.experiments.record import Record
+from tfcsr.experiments.record import Record, Records
 from tfcsr.spec import RunSpec
 
 RIGHT = {"replayed": 12, "recall_asked": [[4, 0]], "recall_right": [[4, 0]], "class_accuracy": [[0.0, 100.0]]}
@@ -37,3 +38,28 @@ def test_what_cannot_be_is_refused(wrong, said):
     with pytest.raises(OutputError, match=said) as caught:
         Record.from_dict(kept(**wrong), "run 3 in results.json")
     assert str(caught.value).startswith("run 3 in results.json is damaged: ")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ([], "its sessions are None"),
+        ({"specs": [3]}, r"its specs are \[3\]"),
+        ({"specs": []}, "there is no number 0 among its specs"),
+        ({"specs": [{"method": "er"}, "x"]}, "its specs are"),
+        ({"machines": None}, "its machines are None"),
+        ({"runs": {"a": 1}}, "its runs are"),
+        ({"runs": [None]}, "its runs are"),
+        ({"runs": [{}]}, "something in it has no 'spec'"),
+        ({"sessions": [{}]}, "something in it has no 'machine'"),
+        ({"sessions": 5}, "its sessions are 5"),
+    ],
+)
+def test_a_file_of_something_else_is_refused_in_our_words(tmp_path, wrong, said):
+    path = tmp_path / "results.json"
+    Records([record_of(RunSpec(method="er"), 50.0)]).write(path)
+    there = json.loads(path.read_text())
+    path.write_text(json.dumps(there | wrong if isinstance(wrong, dict) else wrong))
+    with pytest.raises(OutputError, match=rf"results\.json does not hold results of tfcsr: {said}") as refused:
+        Records.read(path)
+    assert "\n" not in str(refused.value)

@@ -195,10 +195,17 @@ class Records:
             return cls([Record.of(result, per_class=True) for result in found])
         values = read_json(path)
 
-        def shared(kind: str, number: Any) -> Any:
-            known = values.get(kind)
-            if isinstance(known, list) and is_kind(number, int) and number in range(len(known)):
-                return known[number]
+        @functools.cache
+        def listed(kind: str) -> list[dict[str, Any]]:
+            known = values.get(kind) if isinstance(values, dict) else None
+            if isinstance(known, list) and all(isinstance(one, dict) for one in known):
+                return known
+            raise TypeError(f"its {kind} are {shortened(known)}")
+
+        def shared(kind: str, number: Any) -> dict[str, Any]:
+            known = listed(kind)
+            if is_kind(number, int) and number in range(len(known)):
+                return known[int(number)]
             raise TypeError(f"there is no number {shortened(number)} among its {kind}")
 
         def whole(entry: Any) -> Any:
@@ -210,12 +217,14 @@ class Records:
             return entry | {"spec": spec, "environment": shared("machines", entry["environment"])}
 
         try:
-            sessions = [session | {"machine": shared("machines", session["machine"])} for session in values["sessions"]]
+            sessions = [session | {"machine": shared("machines", session["machine"])} for session in listed("sessions")]
             if not all(_is_session(session) for session in sessions):
                 raise TypeError("a session is none")
-            entries = enumerate(map(whole, values["runs"]), start=1)
+            entries = enumerate(map(whole, listed("runs")), start=1)
             records = [Record.from_dict(entry, f"run {i} in {path}") for i, entry in entries]
-        except (TypeError, KeyError, SpecError) as error:
+        except KeyError as error:
+            raise OutputError(f"{path} does not hold results of tfcsr: something in it has no {error}") from None
+        except (TypeError, SpecError) as error:
             raise OutputError(f"{path} does not hold results of tfcsr: {error}") from None
         return cls(records, sessions)
 
