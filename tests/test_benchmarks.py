@@ -90,7 +90,7 @@ def test_the_runs_that_a_gpu_is_to_be_measured_with_can_be_run(monkeypatch):
     monkeypatch.setattr(gpu, "several", several)
     options = argparse.Namespace(epochs=4)
     assert len(gpu.packed_steps(options)) == 3
-    rows = gpu.packed_methods(options)
+    rows = [row for part in ("methods", "methods-short") for row in gpu.PARTS[part](options)]
     turns = [(compiled, method) for compiled in (True, False) for _ in range(gpu.PACKED) for method in gpu.METHODS]
     assert wanted == [(True, "tfcsr")] * 3 + turns
     assert [row["n"] for row in rows] == [gpu.PACKED] * 6
