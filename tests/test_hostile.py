@@ -74,6 +74,11 @@ def sound():
         ("probes", [{"task": 9, "epoch": 1, "recall": 1.0, "passed": True, "next_epoch": 2}], "a probe is of task 9"),
         ("spec", {}, "its spec has benchmark None"),
         ("spec", [], "spec is []"),
+        (
+            "spec",
+            {"benchmark": "x", "method": "er", "seed": 0, "scenario": ["class"]},
+            "its spec has scenario ['class']",
+        ),
         ("environment", None, "environment is None"),
     ],
 )

@@ -158,6 +158,7 @@ def test_asking_who_is_at_work_takes_no_lock(tmp_path):
         ("spec.json", "", "spec.json is damaged: it is not JSON"),
         ("spec.json", "[]", "does not say benchmark, method and seed"),
         ("spec.json", '{"benchmark": "x", "method": 3, "seed": 0}', "does not say benchmark, method and seed"),
+        ("spec.json", '{"benchmark": "x", "method": "er", "seed": 0, "scenario": [1]}', "damaged: scenario is [1]"),
         ("result.json", "{}", "result.json is not a result of tfcsr"),
         ("result.json", '{"a": ', "result.json is damaged"),
         ("result.json", "[" * 100_000, "result.json is damaged"),

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 from tfcsr.errors import OutputError, printable
 from tfcsr.experiments.history import HISTORY
 from tfcsr.experiments.plan import Plan, files_of_plans, plans_of
-from tfcsr.experiments.result import Result
+from tfcsr.experiments.result import Result, misnamed, shortened
 from tfcsr.experiments.told import MOST_TASKS, Probe, Tail, Told
 from tfcsr.files import at_work, read_json
 from tfcsr.garbage import uncollected
@@ -175,9 +175,10 @@ def _signature(path: Path) -> tuple[int, int, int] | None:
 
 
 def _spec(values: Any) -> dict[str, Any]:
-    kinds = {"benchmark": str, "method": str, "seed": int}
-    if not isinstance(values, dict) or any(type(values.get(name)) is not kind for name, kind in kinds.items()):
+    if not isinstance(values, dict) or misnamed(values) in ("benchmark", "method", "seed"):
         raise OutputError("spec.json is damaged: it does not say benchmark, method and seed")
+    if (name := misnamed(values)) is not None:
+        raise OutputError(f"spec.json is damaged: {name} is {shortened(values[name])}")
     return values
 
 

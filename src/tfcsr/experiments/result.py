@@ -135,9 +135,8 @@ class Result:
         missing = [[value is None for value in values] for values in of_tasks]
         if missing[0][-1] or any(one != missing[0] for one in missing):
             return "it does not say after which tasks it was evaluated"
-        for name, kind in (("benchmark", str), ("method", str), ("seed", int)):
-            if not is_kind(self.spec.get(name), kind):
-                return f"its spec has {name} {shortened(self.spec.get(name))}"
+        if (name := misnamed(self.spec)) is not None:
+            return f"its spec has {name} {shortened(self.spec.get(name))}"
         for probe in self.probes:
             if probe.keys() != _PROBE.keys() or not all(is_kind(probe[name], kind) for name, kind in _PROBE.items()):
                 return f"a probe is {shortened(probe)}"
@@ -168,6 +167,12 @@ def _needed(cls: Any) -> frozenset[str]:
 @functools.cache
 def _kinds(cls: type) -> dict[str, Any]:
     return get_type_hints(cls)
+
+
+def misnamed(spec: dict[str, Any]) -> str | None:
+    """A field by which a run is named and grouped, and cannot be. A run of an older version says no scenario."""
+    named = {"benchmark": str, "method": str, "seed": int} | ({"scenario": str} if "scenario" in spec else {})
+    return next((name for name, kind in named.items() if not is_kind(spec.get(name), kind)), None)
 
 
 def known_kinds(cls: Any, values: Any, source: str) -> dict[str, Any]:
