@@ -1,7 +1,7 @@
 """Split CIFAR-100 on a GPU: one run, several at once, a plain eager loop beside them, and the first step of a process.
 
     python -m benchmarks.gpu
-    python -m benchmarks.gpu --only methods --epochs 10
+    python -m benchmarks.gpu --only methods --epochs 6          # methods-short: not compiled, as in short runs
     python -m benchmarks.gpu --only first
 
 The images are random, in CIFAR-100's shape: speed does not depend on what is in them, and no data is needed. The first
@@ -164,8 +164,8 @@ def packed(seed: int, **fields: object) -> dict[str, object]:
 
 
 def several(count: int, *, compiled: bool = True, **fields: object) -> float:
-    """Milliseconds per step of a run when so many go on at once, everything included, in the third task: the first two
-    pay for compiling and recording, once for each shape of batch, and a method that distils has no old network before.
+    """Milliseconds per step of a run when so many go on at once, everything included. In the third task: the first two
+    pay for compiling and recording, which comes once for each shape of batch.
     """
     compile_steps(compiled)
     specs = [spec(**packed(seed, **fields)) for seed in range(count)]

@@ -43,11 +43,11 @@ def test_what_cannot_be_is_refused(wrong, said):
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ([], "its sessions are None"),
+        ([], "it has no sessions"),
         ({"specs": [3]}, r"its specs are \[3\]"),
         ({"specs": []}, "there is no number 0 among its specs"),
         ({"specs": [{"method": "er"}, "x"]}, "its specs are"),
-        ({"machines": None}, "its machines are None"),
+        ({"machines": None}, "it has no machines"),
         ({"runs": {"a": 1}}, "its runs are"),
         ({"runs": [None]}, "its runs are"),
         ({"runs": [{}]}, "something in it has no 'spec'"),
@@ -63,3 +63,4 @@ def test_a_file_of_something_else_is_refused_in_our_words(tmp_path, wrong, said)
     with pytest.raises(OutputError, match=rf"results\.json does not hold results of tfcsr: {said}") as refused:
         Records.read(path)
     assert "\n" not in str(refused.value)
+    assert str(refused.value).endswith("; move it away to begin anew")

@@ -63,7 +63,7 @@ class Arm:
     yoked: bool = False
     """Whether it replays when a run of that arm with another seed did; else as much as the one with its own."""
     later: bool = False
-    """Whether that is from the second task on; else, if it is not yoked, in every task."""
+    """Whether its epochs, evenly spread, begin with the second task, as in the arm that it matches."""
     per_class: bool = False
     """Whether what there is of each class is kept."""
 

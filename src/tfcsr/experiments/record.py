@@ -200,7 +200,7 @@ class Records:
             known = values.get(kind) if isinstance(values, dict) else None
             if isinstance(known, list) and all(isinstance(one, dict) for one in known):
                 return known
-            raise TypeError(f"its {kind} are {shortened(known)}")
+            raise TypeError(f"it has no {kind}" if known is None else f"its {kind} are {shortened(known)}")
 
         def shared(kind: str, number: Any) -> dict[str, Any]:
             known = listed(kind)
@@ -222,10 +222,9 @@ class Records:
                 raise TypeError("a session is none")
             entries = enumerate(map(whole, listed("runs")), start=1)
             records = [Record.from_dict(entry, f"run {i} in {path}") for i, entry in entries]
-        except KeyError as error:
-            raise OutputError(f"{path} does not hold results of tfcsr: something in it has no {error}") from None
-        except (TypeError, SpecError) as error:
-            raise OutputError(f"{path} does not hold results of tfcsr: {error}") from None
+        except (TypeError, KeyError, SpecError) as error:
+            why = f"something in it has no {error}" if isinstance(error, KeyError) else error
+            raise OutputError(f"{path} does not hold results of tfcsr: {why}; move it away to begin anew") from None
         return cls(records, sessions)
 
 
