@@ -101,6 +101,8 @@ def settings(spec: RunSpec) -> Iterator[None]:
         with warnings.catch_warnings():
             # The compiler's advice to lower the precision is none where fp32 was asked for.
             warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")
+            # Nor can a user do anything about how it writes the loss of a few classes.
+            warnings.filterwarnings("ignore", r"\s*Online softmax is disabled")
             if spec.deterministic:
                 warnings.filterwarnings("ignore", "max_pool2d_with_indices_backward")
             yield
