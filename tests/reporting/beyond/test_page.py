@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.beyond.invented import fill, plausible, record_of, study_of
+from tests.beyond.invented import fill, plausible, put, record_of, study_of
 from tfcsr.beyond.arms import ARMS, FIELD, NAMES, OURS, SECTIONS
 from tfcsr.beyond.study import open_study
 from tfcsr.cli import main
@@ -16,6 +16,7 @@ from tfcsr.experiments.statistics import Estimate
 from tfcsr.experiments.study import run_missing, section_of
 from tfcsr.reporting.beyond import figures, page
 from tfcsr.reporting.beyond.page import PAGE, outcome_lines, page_text, write_pages
+from tfcsr.reporting.beyond.replay import adapting_lines
 from tfcsr.reporting.pages import with_interval
 
 ALL = list(SECTIONS)
@@ -399,3 +400,13 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     given = ["--also", str(out / "results.json"), "--out", str(elsewhere)]
     main(["reproduce", "beyond/exam", "--data", "tiny", "--seeds", "1", "--no-run", *given])
     assert (elsewhere / PAGE).read_text() == text
+
+
+def test_what_adapting_costs_is_said():
+    study = study_of(seeds=3)
+    put(study, "adapting/leitner-class", {0: 45.0, 1: 46.1, 2: 47.0}, replayed=79 * 32 * 9 * 3)
+    put(study, "adapting/leitner-class/fixed", {0: 50.0, 1: 51.0, 2: 52.0})
+    said = "\n".join(adapting_lines(study))
+    against = "Adapting does not pay against evenly spread epochs"
+    assert f"{against} with Leitner boxes, each class, -4.97 ± 0.14 points (n 3)." in said
+    assert "It is open with SM-2, the memory; FSRS, the memory." in said

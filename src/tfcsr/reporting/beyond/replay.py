@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from tfcsr.beyond.arms import NAMES, OURS, REPLAYING
 from tfcsr.beyond.findings import (
-    MARGIN,
     QUARTER,
     Adapting,
     Point,
@@ -158,16 +157,17 @@ def adapting_table(found: Sequence[Adapting]) -> list[str]:
         for one in found
     ]
     by_verdict = {
-        verdict: [one.label for one in found if one.verdict == verdict] for verdict in ("pays", "does not pay", "open")
+        verdict: [one for one in found if one.verdict == verdict] for verdict in ("pays", "does not pay", "open")
     }
     said = [
         {
-            "pays": f"Adapting pays against evenly spread epochs with {'; '.join(labels)}.",
-            "does not pay": f"Adapting does not pay with {'; '.join(labels)}: it gains less than {MARGIN:g} points.",
-            "open": f"It is open with {'; '.join(labels)}.",
+            "pays": "Adapting pays against evenly spread epochs",
+            "does not pay": "Adapting does not pay against evenly spread epochs",
+            "open": "It is open",
         }[verdict]
-        for verdict, labels in by_verdict.items()
-        if labels
+        + f" with {'; '.join(_with_points(one) for one in those)}."
+        for verdict, those in by_verdict.items()
+        if those
     ]
     return [
         *markdown_table(header, rows),
@@ -177,6 +177,11 @@ def adapting_table(found: Sequence[Adapting]) -> list[str]:
             _yoked_said(found),
         ),
     ]
+
+
+def _with_points(one: Adapting) -> str:
+    difference = one.adaptive.difference
+    return one.label if difference is None else f"{one.label}, {cells.points(difference)}"
 
 
 def _yoked_said(found: Sequence[Adapting]) -> list[str]:
