@@ -224,8 +224,17 @@ def test_a_ranking():
     assert [place.n for place in found.places] == [3, 3, 3, 0, 0]
     assert (found.rival, found.lead.mean, found.complete) == ("icarl", -5.0, False)
     assert found.bound.difference.mean == 40.0
+    assert [place.newest_alone for place in found.places] == [0, 0, 0, 0, 0]
     assert findings.ranking(study, "elsewhere/mnist").order == []
     assert set(findings.settings()) == {name.rpartition("/")[0] for name in ARMS if name.startswith("elsewhere/")}
+
+
+def test_who_knows_the_newest_task_alone_is_counted():
+    study = study_of(seeds=3)
+    put(study, "elsewhere/20-tasks/er", {0: 5.0, 1: 27.0, 2: 3.7})
+    put(study, "elsewhere/50-tasks/er", {0: 5.0, 1: 2.01, 2: 2.0})
+    counts = [findings.ranking(study, f"elsewhere/{tasks}-tasks").places[0].newest_alone for tasks in (20, 50)]
+    assert counts == [2, 1]
 
 
 def test_choices_are_judged_by_what_was_held_out():

@@ -92,6 +92,8 @@ class Outcome:
     memory_checks: float | None
     steps: float | None
     collapsed: int
+    newest_alone: int
+    """How many runs ended no higher than a network would that knows the newest task and nothing else."""
 
 
 def outcome(study: Beyond, arm: str, against: str | None = None, label: str | None = None) -> Outcome:
@@ -107,6 +109,7 @@ def outcome(study: Beyond, arm: str, against: str | None = None, label: str | No
         row.mean("memory_checks"),
         row.mean("optimizer_steps"),
         row.collapsed,
+        row.newest_alone,
     )
 
 

@@ -136,6 +136,11 @@ class Row:
         return sum(record.collapsed is not None for record in self.runs.values())
 
     @property
+    def newest_alone(self) -> int:
+        """How many ended no higher than a network would that knows the newest task and nothing else."""
+        return sum(record.final_accuracy <= 100 / record.run_spec.tasks for record in self.runs.values())
+
+    @property
     def held_out(self) -> float | None:
         known = [record.held_out_accuracy for record in self.runs.values() if record.held_out_accuracy is not None]
         return fmean(known) if known else None

@@ -130,6 +130,16 @@ def test_what_was_found_is_said(text):
     assert "| tfcsr-distill | as it is | " in part(text, "choices")
 
 
+def test_runs_that_lost_all_but_the_newest_task_are_named(text):
+    assert "what the newest task alone" not in text
+    study = study_of(seeds=3)
+    put(study, "elsewhere/20-tasks/er", {0: 3.4, 1: 27.1, 2: 3.7})
+    put(study, f"elsewhere/20-tasks/{OURS}", {0: 45.4, 1: 44.2})
+    found = part(text_of(study), "elsewhere")
+    assert "memory 1,000: 2 of 3 runs of ER ended at 5 % or less, what the newest task alone is worth." in found
+    assert found.count("what the newest task alone") == 1
+
+
 def test_choices_do_not_show_test_accuracy(whole, text):
     lines = part(text, "choices").splitlines()
     for name in (name for name in ARMS if section_of(name) == "choices"):

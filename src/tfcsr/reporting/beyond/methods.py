@@ -22,6 +22,7 @@ from tfcsr.experiments.statistics import optional_estimate
 from tfcsr.paper.published import PUBLISHED
 from tfcsr.reporting.beyond import cells
 from tfcsr.reporting.pages import markdown_table, with_interval
+from tfcsr.reporting.words import counted
 
 # The paper's own method with this memory.
 PAPERS_BEST = "cifar/tfcsr-1000"
@@ -144,7 +145,7 @@ def elsewhere_lines(study: Beyond) -> list[str]:
         for shown, place in (*places, ("bound", found.bound)):
             if place.n:
                 rows.append((title, shown, place.label, with_interval(place.accuracy), cells.difference(place)))
-        said.append(_ranking_said(found, title, usual))
+        said += [_ranking_said(found, title, usual), *_lost_said(study, found, title)]
     return [
         *markdown_table(("setting", "place", "method", "final accuracy %", "against ER, points"), rows),
         *cells.sentences(said),
@@ -164,3 +165,16 @@ def _ranking_said(found: Ranking, title: str, usual: Ranking) -> str:
     if found.complete and usual.complete:
         text += "; the order is that at the paper's budget" if found.order == usual.order else "; the order is another"
     return f"{text}."
+
+
+def _lost_said(study: Beyond, found: Ranking, title: str) -> list[str]:
+    """A mean over runs of which some lost everything is one of two kinds: the reader should know."""
+    lost = [
+        f"{place.newest_alone} of {counted(place.n, 'run')} of {place.label}"
+        for place in found.places
+        if place.newest_alone
+    ]
+    if not lost:
+        return []
+    tasks = next(iter(study.specs(f"{found.setting}/{OURS}").values())).tasks
+    return [f"{title}: {cells.listed(lost)} ended at {100 / tasks:.3g} % or less, what the newest task alone is worth."]
