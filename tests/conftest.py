@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -57,6 +58,8 @@ class Anchored(Method):
 
 # Tests run side by side. A process of two threads that is not told this keeps a core busy with waiting for the other.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# A shell starts what runs in the background deaf to Ctrl-C, and so are its children: tests of Ctrl-C would never end.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples every time, and no clock: a loaded machine is no reason to fail.
 settings.register_profile("tfcsr", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
