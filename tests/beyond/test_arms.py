@@ -9,7 +9,6 @@ from tfcsr.beyond.arms import (
     ADAPTIVE,
     ARMS,
     EPOCHS,
-    FEWER,
     LISTED,
     NAMES,
     OF_METHOD,
@@ -137,11 +136,14 @@ def test_a_small_benchmark_is_asked_the_same_questions(small):
     assert not {f"{at}/{name}" for name in IMAGES} & ARMS.keys()
     for method in REPLAYING:
         whole = f"{at}/frontier/{method}/every"
-        for when in FEWER:
+        for when in WHEN:
             arm = f"{at}/frontier/{method}/{when}"
-            assert changed(arm, whole).keys() <= WHEN[when][1].keys()
-            assert ARMS[arm].spec(0).replay_epochs == WHEN[when][1]["replay_epochs"]
-            assert ARMS[arm].spec(0).get("replay_least", 0) == 0
+            assert changed(arm, whole).keys() <= {"replay_epochs", *WHEN[when][1]}
+            placed, like = ARMS[arm].spec(0), ARMS[f"frontier/{method}/{when}"].spec(0)
+            listed = SPACED if when == "spaced" else like.replay_epochs  # which ours does by itself
+            assert placed.replay_epochs == listed
+            assert (placed.unmixed, placed.replay_per_batch) == (like.unmixed, like.replay_per_batch)
+            assert placed.get("replay_least", 0) == 0
 
 
 @pytest.mark.parametrize("section", AT_THE_PAPERS_BUDGET)

@@ -113,7 +113,12 @@ def test_the_two_effects_add_up():
     found = findings.effects(study, "er")
     assert (found.less_replay.mean, found.more_new.mean, found.together.mean) == (-3.0, 4.0, 1.0)
     assert (found.random.mean, found.fourth.mean) == (-0.5, 1.0)
-    assert findings.effects(study, OURS) == findings.Effects(None, None, None, None, None)
+    nothing = findings.Effects(None, None, None, None, None)
+    assert findings.effects(study, OURS) == findings.effects(study, "er", "digits") == nothing
+    for when, final in (("every", 90.0), ("same-new", 88.0), ("spaced", 91.0)):
+        put(study, f"small/digits/frontier/er/{when}", {seed: final + seed for seed in range(3)})
+    small = findings.effects(study, "er", "digits")
+    assert (small.less_replay.mean, small.more_new.mean, small.together.mean) == (-2.0, 3.0, 1.0)
 
 
 def test_adapting_is_held_against_its_own_twin():

@@ -119,8 +119,6 @@ WHEN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         {"replay_epochs": SPACED, "unmixed": "same"},
     ),
 }
-# Of these, what is asked on small benchmarks too.
-FEWER = ("every", "spaced", "fourth", "two", "one", "none", "sixteen", "eight")
 # Those whose replay is placed otherwise.
 REPLAYING = ("er", "er-ace", OURS)
 NAMES = {"er": "ER", "er-ace": "ER-ACE", "derpp": "DER++", "icarl": "iCaRL", OURS: OURS, "joint": "joint"}
@@ -186,11 +184,7 @@ def _arms() -> dict[str, Arm]:
         keeps = method in ("er", OURS)  # of these two it is asked what the probe is worth
         arms[f"accuracy/{method}"] = Arm(name, with_recipe(method), per_class=keeps)
     for method in REPLAYING:
-        for when, (label, fields) in WHEN.items():
-            by_seed = random_epochs(5) if when == "random" else None
-            # With replay in every epoch the others mix batches in the first task too, and we do not.
-            own = {"unmixed": "later"} if (method, when) == (OURS, "same-new") else {}
-            arms[f"frontier/{method}/{when}"] = Arm(label, with_recipe(method, **{**fields, **own}), by_seed=by_seed)
+        arms |= {f"frontier/{method}/{when}": _placed(method, when) for when in WHEN}
     # What a method does by itself is not run twice.
     for method, when in (("er", "every"), ("er-ace", "every"), (OURS, "spaced")):
         arms[f"frontier/{method}/{when}"] = arms[f"accuracy/{method}"]
@@ -222,6 +216,15 @@ def _arms() -> dict[str, Arm]:
     for name, fields in _choices().items():
         arms[f"choices/{name}"] = Arm(name, {**fields, "held_out": 0.1}, seeds=1, first_seed=100)
     return arms
+
+
+def _placed(method: str, when: str, **more: Any) -> Arm:
+    """A method that replays then."""
+    label, fields = WHEN[when]
+    # With replay in every epoch the others mix batches in the first task too, and we do not.
+    own = {"unmixed": "later"} if (method, when) == (OURS, "same-new") else {}
+    by_seed = random_epochs(5) if when == "random" else None
+    return Arm(label, with_recipe(method, **{**more, **fields, **own}), by_seed=by_seed)
 
 
 def _adapting(section: str, times: int = 1, **more: Any) -> dict[str, Arm]:
@@ -256,10 +259,8 @@ def _small(benchmark: Mapping[str, Any]) -> dict[str, Arm]:
 
     arms = {"whole": Arm("all of it", ours())}
     for method in REPLAYING:
-        for when in FEWER:
-            label, fields = WHEN[when]
-            placed = {**benchmark, **DRIVEN, **fields}
-            arms[f"frontier/{method}/{when}"] = Arm(label, with_recipe(method, **placed))
+        for when in WHEN:
+            arms[f"frontier/{method}/{when}"] = _placed(method, when, **benchmark, **DRIVEN)
     for when, (label, listed) in LISTED.items():
         arms[f"timing/{when}"] = Arm(label, ours(**EXAM, **{**DRIVEN, "replay_epochs": listed}))
     for name, (label, fields) in WITHOUT.items():

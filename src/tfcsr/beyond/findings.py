@@ -219,8 +219,6 @@ def frontier(study: Beyond, method: str, small: str | None = None) -> list[Point
 
     points = []
     for when, arm in arms.items():
-        if arm not in ARMS:
-            continue
         row = study.row(arm)
         difference = None if when == "every" else paired(study, row.name, every.name)
         points.append(
@@ -277,9 +275,11 @@ class Effects:
     fourth: Estimate | None
 
 
-def effects(study: Beyond, method: str) -> Effects:
+def effects(study: Beyond, method: str, small: str | None = None) -> Effects:
+    arms = f"{asked('frontier', small)}/{method}"
+
     def difference(when: str, other: str) -> Estimate | None:
-        return paired(study, f"frontier/{method}/{when}", f"frontier/{method}/{other}")
+        return paired(study, f"{arms}/{when}", f"{arms}/{other}")
 
     return Effects(
         less_replay=difference("same-new", "every"),

@@ -110,6 +110,7 @@ def test_what_was_found_is_said(text):
     assert "| the paper's: 1, 3, 5, 8, 13 |" in part(text, "small")
     assert "What it lacks is the answer to its own exam: with SM-2, the memory it" in part(text, "small")
     assert "| ER-ACE | digits | " in part(text, "small")
+    assert "| ER-ACE, `mnist` | " in part(text, "small")
     assert "- ER with replay in epochs 1, 3, 5, 8, 13: " in part(text, "small")
     assert "- ER with 8 of 64 images of every batch replayed: " in part(text, "small")
     assert "| ER when another seed's probe decided so | " in part(text, "small")

@@ -1,11 +1,12 @@
 """How much replay is needed, and whether a schedule that adapts is worth it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tfcsr.beyond.arms import NAMES, OURS, REPLAYING
 from tfcsr.beyond.findings import (
     QUARTER,
     Adapting,
+    Effects,
     Point,
     adapting,
     change_verdict,
@@ -48,24 +49,10 @@ def frontier_lines(study: Beyond) -> list[str]:
         for point in points
         if point.n
     ]
-    two: list[tuple[str, ...]] = []
-    for method in REPLAYING:
-        own = effects(study, method)
-        found = (own.less_replay, own.more_new, own.together, own.random, own.fourth)
-        if any(found):
-            two.append((NAMES[method], *(with_interval(one, "+", without="–") for one in found)))
-    columns = (
-        "paired differences, points",
-        "less replay, the same new images",
-        "more new images, the same replay",
-        "both: spaced against every epoch",
-        "5 random epochs against spaced",
-        "every fourth epoch against spaced",
-    )
     missing = {NAMES[method]: ([p.label for p in points if not p.n], len(points)) for method, points in known.items()}
     return [
         *markdown_table(header, rows),
-        *(["", *markdown_table(columns, two)] if two else []),
+        *effects_table({NAMES[method]: effects(study, method) for method in REPLAYING}),
         *cells.sentences(
             [_quarter_said(method, points) for method, points in known.items()],
             _effects_said(study),
@@ -74,6 +61,24 @@ def frontier_lines(study: Beyond) -> list[str]:
             cells.died((f"{NAMES[p.method]}, {p.label}", p) for points in known.values() for p in points),
         ),
     ]
+
+
+def effects_table(known: Mapping[str, Effects]) -> list[str]:
+    """What differs between replay in every epoch and less of it, one thing at a time."""
+    rows: list[tuple[str, ...]] = []
+    for name, own in known.items():
+        found = (own.less_replay, own.more_new, own.together, own.random, own.fourth)
+        if any(found):
+            rows.append((name, *(with_interval(one, "+", without="–") for one in found)))
+    columns = (
+        "paired differences, points",
+        "less replay, the same new images",
+        "more new images, the same replay",
+        "both: spaced against every epoch",
+        "5 random epochs against spaced",
+        "every fourth epoch against spaced",
+    )
+    return ["", *markdown_table(columns, rows)] if rows else []
 
 
 def _quarter_said(method: str, points: Sequence[Point]) -> str:

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from tfcsr.beyond.arms import EPOCHS, FEWER, NAMES, OURS, REPLAYING, SMALL, SPACED, WHEN
+from tfcsr.beyond.arms import EPOCHS, NAMES, OURS, REPLAYING, SMALL, SPACED, WHEN
 from tfcsr.beyond.findings import (
     Outcome,
     ablation,
     adapting,
     along,
     change_verdict,
+    effects,
     frontier,
     policies,
     squared,
@@ -18,7 +19,7 @@ from tfcsr.beyond.findings import (
 from tfcsr.beyond.study import Beyond
 from tfcsr.experiments.statistics import Estimate, optional_estimate
 from tfcsr.reporting.beyond import cells
-from tfcsr.reporting.beyond.replay import adapting_table
+from tfcsr.reporting.beyond.replay import adapting_table, effects_table
 from tfcsr.reporting.pages import markdown_table, with_interval
 
 # Of the images: all of those in a quarter of the epochs, or some in every batch.
@@ -48,6 +49,8 @@ def small_lines(study: Beyond) -> list[str]:
 
 def _frontier(study: Beyond, shown: Sequence[str]) -> list[str]:
     rows, quarter, placed = [], [], []
+    more = [when for when in WHEN if when != "every"]
+    effects_by = {f"{NAMES[m]}, `{small}`": effects(study, m, small) for m in REPLAYING for small in shown}
     for method in REPLAYING:
         judged: dict[str, list[str]] = {when: [] for when in A_QUARTER}
         for small in shown:
@@ -55,7 +58,7 @@ def _frontier(study: Beyond, shown: Sequence[str]) -> list[str]:
             if not any(point.n for point in points.values()):
                 continue
             every = with_interval(points["every"].accuracy)
-            less = (with_interval(points[when].difference, "+", without="–") for when in FEWER[1:])
+            less = (with_interval(points[when].difference, "+", without="–") for when in more)
             rows.append((NAMES[method], small, every, *less))
             placed += [(f"{NAMES[method]}, {p.label}, on `{small}`", p) for p in points.values()]
             for when, said in judged.items():
@@ -63,10 +66,14 @@ def _frontier(study: Beyond, shown: Sequence[str]) -> list[str]:
                     said.append(f"{points[when].verdict} on `{small}`, {cells.points(points[when].difference)}")
         for when, said in judged.items():
             quarter += [f"{NAMES[method]} with {A_QUARTER[when]}: {'; '.join(said)}."] if said else []
-    header = ("method", "benchmark", "every epoch: final accuracy %", *(f"{WHEN[w][0]}, points" for w in FEWER[1:]))
+    header = ("method", "benchmark", "every epoch: final accuracy %", *(f"{WHEN[w][0]}, points" for w in more))
     apart = ONE_LOSS_APART if {"ER", "ER-ACE"} <= {row[0] for row in rows} else ""
     return (
-        [*markdown_table(header, rows), *cells.sentences(quarter, apart, cells.died(placed))]
+        [
+            *markdown_table(header, rows),
+            *effects_table(effects_by),
+            *cells.sentences(quarter, apart, cells.died(placed)),
+        ]
         if rows
         else [cells.NO_RUNS]
     )
