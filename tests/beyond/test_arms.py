@@ -9,6 +9,7 @@ from tfcsr.beyond.arms import (
     ADAPTIVE,
     ARMS,
     EPOCHS,
+    IN_FIELD,
     LISTED,
     NAMES,
     OF_METHOD,
@@ -18,6 +19,7 @@ from tfcsr.beyond.arms import (
     SECTIONS,
     SMALL,
     SPACED,
+    SPACED_LONG,
     WHEN,
     partner,
     random_epochs,
@@ -151,12 +153,30 @@ def test_the_budget_is_the_papers(section):
     study = fill(study_of(sections=[section], seeds=1), plausible, seeds=1) if section == "adapting" else study_of()
     for name in (name for name in ARMS if section_of(name) == section):
         for spec in study.specs(name).values():
+            if name.startswith(f"choices/{IN_FIELD}"):
+                assert (spec.epochs, spec.buffer_capacity, spec.new_data) == (50, 2000, "all")
+                continue
             found = (spec.benchmark, spec.tasks, spec.class_order, spec.epochs, spec.batch_size, spec.model)
             assert found == ("split-cifar100", 10, 42, 20, 64, "resnet18"), name
             assert spec.get("buffer_capacity", 1000) == 1000, name
             assert spec.get("new_data", "half") == "half", name
             assert spec.get("joint_epoch", "newest") == "newest", name
             assert record_of(spec, 50.0).optimizer_steps == 79 * 20 * 10
+
+
+def test_replay_in_long_tasks():
+    """Spaced by hand is what the schedule does by itself; eased is that from task 5 on."""
+    spec = ARMS["field/2000/spaced"].spec(0)
+    schedule = SCHEDULES.get(spec.schedule)(**spec.options_of(SCHEDULES, spec.schedule))
+    state, epochs = schedule.start(), []
+    while state.next_epoch <= 50:
+        epochs.append(state.next_epoch)
+        state, _ = schedule.review(state, 100.0)
+    assert ",".join(map(str, epochs)) == SPACED_LONG
+    eased = ARMS[f"choices/{IN_FIELD}: replay in every epoch of tasks 2 to 4, then spaced"].spec(0).replay_epochs
+    for task in range(1, 11):
+        replayed = [epoch for epoch in range(1, 51) if is_listed(eased, task, epoch)]
+        assert replayed == ([] if task == 1 else list(range(1, 51)) if task < 5 else epochs)
 
 
 def test_all_methods_have_one_recipe():

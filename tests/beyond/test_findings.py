@@ -7,7 +7,7 @@ import pytest
 
 from tests.beyond.invented import fill, put, record_of, study_of
 from tfcsr.beyond import findings
-from tfcsr.beyond.arms import ARMS, NAMES, OURS, WHEN, WITHOUT
+from tfcsr.beyond.arms import ARMS, IN_FIELD, NAMES, OURS, WHEN, WITHOUT
 from tfcsr.beyond.findings import method_of
 from tfcsr.beyond.honesty import pairs_of
 from tfcsr.experiments.statistics import Estimate, estimate
@@ -245,11 +245,12 @@ def test_who_knows_the_newest_task_alone_is_counted():
 def test_choices_are_judged_by_what_was_held_out():
     study = fill(study_of(sections=["choices"]), lambda name, seed: 30.0 + len(name))
     found = findings.choices(study)
-    assert set(found) == set(NAMES) - {"joint"}
-    assert [[one.label for one in tried if one.chosen] for tried in found.values()] == [
-        ["as it is"],
-        *([f"{NAMES[method]}, this recipe"] for method in ("er", "er-ace", "derpp", "icarl")),
-    ]
+    others = ("er", "er-ace", "derpp", "icarl")
+    assert {of: [one.label for one in tried if one.chosen] for of, tried in found.items()} == {
+        OURS: ["as it is"],
+        f"{OURS}, {IN_FIELD}": ["spaced replay"],
+        **{NAMES[method]: [f"{NAMES[method]}, this recipe"] for method in others},
+    }
     assert found[OURS][0].held_out == pytest.approx(31.0 + len("choices/as it is"))
     assert "accuracy" not in {field for field in vars(found[OURS][0]) if field != "held_out"}
 

@@ -10,6 +10,7 @@ from tfcsr.beyond.arms import (
     ARMS,
     FIELD,
     HERDED,
+    IN_FIELD,
     LISTED,
     NAMES,
     OURS,
@@ -460,20 +461,21 @@ class Choice:
     """A setting tried on held-out training data. What it gives on test data is not asked."""
 
     label: str
-    method: str
     held_out: float | None
     n: int
     chosen: bool
 
 
 def choices(study: Beyond) -> dict[str, list[Choice]]:
-    """By method, in the order in which they stand."""
+    """By method and where it is tried, in the order in which they stand."""
     found: dict[str, list[Choice]] = {}
     for name, arm in ARMS.items():
         if section_of(name) == "choices":
             row, method = study.row(name), str(arm.fields["method"])
-            # The recipe that all methods have in every other section.
+            of, _, label = row.label.rpartition(": ")
+            # What it has in every other section.
+            settled = ARMS["field/2000/spaced" if of == IN_FIELD else f"accuracy/{method}"]
             tried = {field: value for field, value in arm.fields.items() if field != "held_out"}
-            chosen = tried == dict(ARMS[f"accuracy/{method}"].fields)
-            found.setdefault(method, []).append(Choice(row.label, method, row.held_out, row.n, chosen))
+            of = f"{NAMES[method]}, {of}" if of else NAMES[method]
+            found.setdefault(of, []).append(Choice(label, row.held_out, row.n, tried == dict(settled.fields)))
     return found

@@ -1,6 +1,6 @@
 """What ours is made of: each ingredient, what the memory keeps, and how the settings were chosen."""
 
-from tfcsr.beyond.arms import NAMES, OURS, PLAIN, RECIPE
+from tfcsr.beyond.arms import OURS, PLAIN, RECIPE
 from tfcsr.beyond.findings import ablation, change_verdict, choices, herded, policies
 from tfcsr.beyond.study import Beyond
 from tfcsr.reporting.beyond import cells
@@ -69,32 +69,29 @@ def choice_lines(study: Beyond) -> list[str]:
     found = choices(study)
     rows = [
         (
-            NAMES.get(one.method, one.method),
+            of,
             one.label,
             "–" if one.held_out is None else f"{one.held_out:.2f}",
             str(one.n),
             "chosen" if one.chosen else "",
         )
-        for tried in found.values()
+        for of, tried in found.items()
         for one in tried
         if one.n
     ]
-    missing = {
-        NAMES[method]: ([one.label for one in tried if not one.n], len(tried)) for method, tried in found.items()
-    }
+    missing = {of: ([one.label for one in tried if not one.n], len(tried)) for of, tried in found.items()}
     said = []
-    for method, tried in found.items():
+    for of, tried in found.items():
         known = [one for one in tried if one.held_out is not None]
         taken = next((one for one in known if one.chosen), None)
         if taken is None or len(known) < 2:
             continue
         best = max(known, key=lambda one: one.held_out or 0.0)
         gap = (best.held_out or 0.0) - (taken.held_out or 0.0)
-        name = NAMES.get(method, method)
         if gap <= 0:
-            said.append(f"{name}: what was chosen, “{taken.label}”, has the highest held-out accuracy of {len(known)}.")
+            said.append(f"{of}: what was chosen, “{taken.label}”, has the highest held-out accuracy of {len(known)}.")
         else:
-            said.append(f"{name}: “{taken.label}” was chosen; “{best.label}” has {gap:+.2f} points on held-out data.")
+            said.append(f"{of}: “{taken.label}” was chosen; “{best.label}” has {gap:+.2f} points on held-out data.")
     return [
         "Trained on 90 % of the training data, judged on the rest, with a seed that no other run has. Test data have"
         " no part in it. One run each: differences of a point mean little. The plain recipe is"
