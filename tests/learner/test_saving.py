@@ -346,7 +346,7 @@ def test_a_folder_whose_checkpoint_has_the_history_still_opens(folder, monkeypat
     """As versions before 0.5.0 wrote it."""
     learner = taught(A, B)
     with monkeypatch.context() as patch:
-        patch.setattr("tfcsr.learner.learner.without_history", lambda state, noted: state)
+        patch.setattr("tfcsr.learner.keeping.without_history", lambda state, noted: state)
         learner.save(folder)
     shutil.rmtree(folder / "history")
     found = Learner.load(folder, model=mlp)
