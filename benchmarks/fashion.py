@@ -155,6 +155,7 @@ def main() -> None:
         "torch": torch.__version__,
         "date": time.strftime("%Y-%m-%d"),
         "epochs": options.epochs,
+        "most": options.most,
         "buffer_capacity": CAPACITY,
         "summary": summary(rows),
         "rows": rows,

@@ -287,6 +287,23 @@ def test_evenly_spread_epochs_are_told_over_the_whole_sequence():
     )
 
 
+def test_spaced_replay_in_long_tasks_is_held_against_replay_in_every_epoch():
+    """Behind by 2 points after the second task, ahead by 1 after the last."""
+    study = study_of(seeds=3)
+    for when, more, batches in (("spaced", (0, 0, 1), 200), ("every", (0, 2, 0), 1000)):
+        for seed, spec in study.specs(f"field/2000/{when}").items():
+            after = [80.0 - i + seed for i in range(spec.tasks)]
+            for place, extra in zip((0, 1, -1), more, strict=True):
+                after[place] += extra
+            study.add(record_of(spec, after[-1], accuracy_after_task=after, replay_batches=batches))
+    said = part(text_of(study), "field")
+    assert (
+        "- Memory 2,000: spaced replay, with 20 % of the replay batches, ends +1.00 ± 0.00 points (n 3) against replay"
+        " in every epoch; it is behind after task 2, and ahead after task 10." in said
+    )
+    assert "Memory 500: spaced replay, with" not in said
+
+
 def test_a_line_that_is_too_low_is_said_to_be_so(tmp_path):
     study = study_of(seeds=3)
     for seed, spec in study.specs(f"accuracy/{OURS}").items():

@@ -13,6 +13,7 @@ from tfcsr.beyond.findings import (
     course,
     field,
     method_of,
+    paired,
     ranking,
     settings,
 )
@@ -131,7 +132,22 @@ def field_lines(study: Beyond) -> list[str]:
             f"Memory {one.memory:,}, {one.label}: {judged}; {gap:+.2f} points to the best published, {best.method} with"
             f" {best.accuracy[one.memory]:g} %."
         )
-    return [*lines, *cells.sentences(said, "Published values are of others' code and others' recipes.")]
+    beside = [_spaced_beside_every(study, memory) for memory in memories]
+    return [*lines, *cells.sentences(said, beside, "Published values are of others' code and others' recipes.")]
+
+
+def _spaced_beside_every(study: Beyond, memory: int) -> str:
+    arms = f"field/{memory}/spaced", f"field/{memory}/every"
+    spaced, every = (study.row(arm).mean("replay_batches") for arm in arms)
+    difference, found = paired(study, *arms), course(study, *arms)
+    if difference is None or spaced is None or not every:
+        return ""
+    text = (
+        f"Memory {memory:,}: spaced replay, with {100 * spaced / every:.0f} % of the replay batches, ends"
+        f" {cells.points(difference)} against replay in every epoch"
+    )
+    sides = "" if found is None else cells.sides(found)
+    return text + (f"; it is {sides}." if sides else ".")
 
 
 def elsewhere_lines(study: Beyond) -> list[str]:
