@@ -419,12 +419,15 @@ class RunSpec:
 
     def identity(self) -> dict[str, Any]:
         """The values that decide the outcome and differ from their first default: a new option changes no old key."""
-        differ = {name for name, value in self.values().items() if value != self._options[name].first}
-        return {
-            name: value
-            for name, value in self.to_dict().items()
-            if name not in NOT_IDENTITY and (name in ("benchmark", "method") or name in differ)
-        }
+        known: dict[str, Any] | None = vars(self).get("_identity")
+        if known is None:  # a study asks for that of thousands of runs, again and again
+            differ = {name for name, value in self.values().items() if value != self._options[name].first}
+            known = vars(self)["_identity"] = {
+                name: value
+                for name, value in self.to_dict().items()
+                if name not in NOT_IDENTITY and (name in ("benchmark", "method") or name in differ)
+            }
+        return dict(known)
 
     def key(self) -> str:
         """A short hash of everything that decides the outcome."""
