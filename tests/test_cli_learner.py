@@ -261,6 +261,7 @@ def test_recall_is_a_table_and_json(place, capsys):
     found = tfcsr.Learner.load("both").recall()
     told = json.loads(said(capsys, "recall", "both", "--json"))
     assert told["overall"] == found.overall
+    assert found.interval is told["interval"] is None  # of what was trained on there is none to give
     assert told["forgotten"] == list(found.forgotten)
     assert [entry["class"] for entry in told["classes"]] == ["cat", "dog", "eel", "fox"]
     table = said(capsys, "recall", "both")
@@ -287,12 +288,16 @@ def test_an_exam_is_asked_instead(place, capsys):
     printed = said(capsys, "learn", "--data", "many", "--out", "judged", *NEW, "--exam-share", "0.2")
     found = tfcsr.Learner.load("judged").recall()
     assert found.exam
-    assert f"exam {found.overall:.1f} % of 3 classes; no class lost more than chance explains" in printed
+    low, high = found.interval
+    assert 0 <= low < found.overall <= high <= 100
+    assert (found.asked, round(low), round(high)) == (24, 86, 100)  # all were right
+    within = f"(95 % interval {low:.1f} to {high:.1f})"
+    assert f"exam {found.overall:.1f} % of 3 classes {within}; no class lost more than chance explains" in printed
     table = said(capsys, "recall", "judged")
-    assert f"an exam of {found.asked} examples: {found.overall:.1f} % recalled" in table
+    assert f"an exam of {found.asked} examples: {found.overall:.1f} % recalled {within}" in table
     assert "--exam-share" not in table
     told = json.loads(said(capsys, "recall", "judged", "--json"))
-    assert told["exam"] is True
+    assert (told["exam"], told["interval"]) == (True, [low, high])
     for entry in told["classes"]:
         cells = next(line.split() for line in table.splitlines() if line.split()[:1] == [entry["class"]])
         assert cells[1:4] == [str(entry["kept"]), str(entry["asked"]), f"{entry['recall']:.1f}"]

@@ -134,9 +134,15 @@ def _told(learner: Learner, done: Any, place: Path) -> Iterator[str]:
         worst = ", ".join(f"{label} ({value:.0f} points)" for label, value in list(found.forgotten.items())[:5])
         said = f"being forgotten: {worst}" if worst else _nothing(found)
         what = "exam" if found.exam else "recall"
-        yield printable(f"{what} {done.recall:.1f} % of {counted(len(learner.classes), 'class', 'classes')}; {said}")
+        of = counted(len(learner.classes), "class", "classes")
+        yield printable(f"{what} {done.recall:.1f} % of {of}{_within(found)}; {said}")
     recall = f"tfcsr recall {place}, " if done.recall is not None else ""
     yield printable(f"kept in {place}: tfcsr predict {place} FILE..., {recall}tfcsr report {place}")
+
+
+def _within(found: Recalled) -> str:
+    """How much a recall can be trusted."""
+    return "" if found.interval is None else " (95 % interval {:.1f} to {:.1f})".format(*found.interval)
 
 
 def _nothing(found: Recalled) -> str:
@@ -245,7 +251,7 @@ def recall(console: Console, *, folder: str, json: bool, device: str | None) -> 
         _print_json(found)
         return
     asked = f"an exam of {counted(found.asked, 'example')}" if found.exam else f"{counted(found.asked, 'example')} kept"
-    title = f"{asked}: {found.overall:.1f} % recalled"
+    title = f"{asked}: {found.overall:.1f} % recalled{_within(found)}"
     values = [(found.per_class.get(label), found.best.get(label)) for label in found.kept]
     known = [None if now is None or best is None else (now, best) for now, best in values]
     columns = [
@@ -275,4 +281,5 @@ def _print_json(found: Recalled) -> None:
         for label, kept in found.kept.items()
     ]
     forgotten = [str(label) for label in found.forgotten]
-    print(json.dumps({"overall": found.overall, "exam": found.exam, "classes": rows, "forgotten": forgotten}))
+    told = {"overall": found.overall, "interval": found.interval, "exam": found.exam}
+    print(json.dumps(told | {"classes": rows, "forgotten": forgotten}))

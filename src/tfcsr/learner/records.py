@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from tfcsr.experiments.result import is_kind
-from tfcsr.experiments.statistics import is_forgotten
+from tfcsr.experiments.statistics import is_forgotten, wilson
 
 Value = TypeVar("Value")
 
@@ -60,6 +60,13 @@ class Recalled:
     def asked(self) -> int:
         """How many examples were asked, of all classes."""
         return sum(self.questions.values())
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Between which percentages the answers of an exam put what new data would say, with 95 % confidence (Wilson).
+        Examples that are also replayed say nothing of new data.
+        """
+        return wilson(round(self.overall * self.asked / 100), self.asked) if self.exam else None
 
     @property
     def forgotten(self) -> dict[Hashable, float]:
