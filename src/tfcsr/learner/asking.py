@@ -21,6 +21,8 @@ from tfcsr.training.staging import rows_in_block
 
 
 class Asking(State):
+    """What a learner answers. Nothing here changes what it knows."""
+
     def checked(self, x: Any) -> Tensor:
         """Examples in the form this network takes; an error if they do not fit."""
         self._ready()

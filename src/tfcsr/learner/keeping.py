@@ -28,11 +28,7 @@ from tfcsr.learner.folder import (
     with_history,
     without_history,
 )
-from tfcsr.learner.network import (
-    Normaliser,
-    Transform,
-    code_of,
-)
+from tfcsr.learner.network import Normaliser, Transform, code_of
 from tfcsr.learner.records import History, now
 from tfcsr.learner.state import State
 from tfcsr.spec import OWN, LearnerSpec
@@ -42,6 +38,8 @@ from tfcsr.training.model_file import decoded, encoded, read_model, write_model
 
 
 class Keeping(State):
+    """A folder that the learner can be taken up from again."""
+
     @property
     def is_learning(self) -> bool:
         """Whether its folder holds an unfinished `learn`."""

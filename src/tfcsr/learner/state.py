@@ -20,16 +20,7 @@ from tfcsr.experiments.history import Noted
 from tfcsr.experiments.machine import on_this_machine
 from tfcsr.generators import derived_seed
 from tfcsr.learner.folder import source_of
-from tfcsr.learner.network import (
-    Each,
-    Made,
-    Normalisation,
-    Normaliser,
-    Transform,
-    make_model,
-    require_scores,
-    taking,
-)
+from tfcsr.learner.network import Each, Made, Normalisation, Normaliser, Transform, make_model, require_scores, taking
 from tfcsr.learner.records import History, Instalment
 from tfcsr.methods.base import exam_capacity
 from tfcsr.models import MODELS
