@@ -21,6 +21,8 @@ def nodes(monkeypatch):
     """The head of a cluster, and a node beside it, with a CPU each."""
     monkeypatch.setenv("PYTHONPATH", SOURCE)  # they get the environment of this process
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray's workers are as nice as can be: beside other tests they would hardly run.
+    monkeypatch.setenv("RAY_worker_niceness", "0")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         utils = pytest.importorskip("ray.cluster_utils")
