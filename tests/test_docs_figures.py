@@ -1,4 +1,4 @@
-"""What README and docs say of our own claims is what the page of all runs says: a figure there is not typed twice."""
+"""The figures by which README and docs tell of our own claims stand on the page of all runs."""
 
 import re
 from pathlib import Path
