@@ -135,6 +135,8 @@ def plausible(name: str, seed: int) -> float:
     if name.startswith("small/"):  # a question of another section, or ours as it is
         name = name.split("/", 2)[2]
     section, *rest = name.split("/")
+    if section == "elsewhere" and rest[1] == "frontier":
+        section, *rest = rest[1:]
     rng = random.Random(f"{name} {seed}")
     noise = 0.5 * random.Random(seed).random() + 0.4 * rng.random()
     if section in ("accuracy", "exam"):

@@ -32,8 +32,10 @@ from tfcsr.experiments.study import arms_of, section_of
 from tfcsr.methods.base import is_listed
 from tfcsr.recall.schedule import SCHEDULES
 
-SHARED = {f"accuracy/{method}": f"frontier/{method}/{when}" for method, when in
-          (("er", "every"), ("er-ace", "every"), (OURS, "spaced"))}  # fmt: skip
+OWN_WAY = {"er": "every", "er-ace": "every", OURS: "spaced"}
+SHARED = {f"accuracy/{method}": f"frontier/{method}/{when}" for method, when in OWN_WAY.items()} | {
+    f"elsewhere/cnn/{method}": f"elsewhere/cnn/frontier/{method}/{when}" for method, when in OWN_WAY.items()
+}
 IMAGES = ("ablation/strong", "ablation/cutmix")  # small benchmarks have no augmentation, and CutMix is part of it
 AT_THE_PAPERS_BUDGET = ("accuracy", "frontier", "adapting", "exam", "ablation", "policies", "choices")
 
@@ -50,8 +52,8 @@ def test_the_plan_has_every_run_once():
     assert sorted(waiting) == sorted([f"{section}/{twin}" for section in sections for twin in twins] + squared)
 
     def expected(seeds):
-        each = (min(seeds, arm.seeds or seeds) * arm.times for name, arm in ARMS.items() if name not in waiting)
-        return sum(each) - seeds * len(SHARED)
+        each = {name: min(seeds, arm.seeds or seeds) * arm.times for name, arm in ARMS.items() if name not in waiting}
+        return sum(each.values()) - sum(each[name] for name in SHARED)
 
     assert len(study_of().plan()) == len(study_of().missing()) == expected(5)
     # With fewer seeds an arm of fewer has the first of them; with more, one that has no number of its own has all.
@@ -177,6 +179,18 @@ def test_replay_in_long_tasks():
     for task in range(1, 11):
         replayed = [epoch for epoch in range(1, 51) if is_listed(eased, task, epoch)]
         assert replayed == ([] if task == 1 else list(range(1, 51)) if task < 5 else epochs)
+
+
+def test_another_network_is_asked_the_same():
+    """It differs from what the paper's budget has in the model alone; in what is held against it the arithmetic too."""
+    ways = {when for method in REPLAYING for when in WHEN if f"elsewhere/cnn/frontier/{method}/{when}" in ARMS}
+    assert ways == {"every", "spaced", "fourth", "eight", "same-new"}
+    for method in REPLAYING:
+        for when in ways:
+            if (name := f"elsewhere/cnn/frontier/{method}/{when}") in ARMS:
+                cnn, like = (ARMS[arm].spec(1) for arm in (name, f"frontier/{method}/{when}"))
+                assert question(cnn) == question(like.replace(model="cnn")) != question(like)
+                assert ARMS[name].seeds == 3
 
 
 def test_all_methods_have_one_recipe():

@@ -134,6 +134,15 @@ WHEN_LONG: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 # Those whose replay is placed otherwise.
 REPLAYING = ("er", "er-ace", OURS)
+# The same with the small CNN, which a CPU can do: in which of these ways each of them is tried.
+CNN = "cnn"
+WITH_CNN: Mapping[str, tuple[str, ...]] = {
+    "er": ("every", "spaced", "eight"),
+    "er-ace": ("every", "spaced", "fourth", "eight", "same-new"),
+    OURS: ("every", "spaced", "fourth", "eight", "same-new"),
+}
+# What they do if nothing is said.
+BY_ITSELF: Mapping[str, str] = {"er": "every", "er-ace": "every", OURS: "spaced"}
 NAMES = {"er": "ER", "er-ace": "ER-ACE", "derpp": "DER++", "icarl": "iCaRL", OURS: OURS, "joint": "joint"}
 # The others that may have a herded memory as well.
 HERDED = ("er", "er-ace", "derpp")
@@ -200,7 +209,7 @@ def _arms() -> dict[str, Arm]:
     for method in REPLAYING:
         arms |= {f"frontier/{method}/{when}": _placed(method, when) for when in WHEN}
     # What a method does by itself is not run twice.
-    for method, when in (("er", "every"), ("er-ace", "every"), (OURS, "spaced")):
+    for method, when in BY_ITSELF.items():
         arms[f"frontier/{method}/{when}"] = arms[f"accuracy/{method}"]
     arms |= _adapting("adapting")
     for small, (times, fields) in SMALL.items():
@@ -226,7 +235,12 @@ def _arms() -> dict[str, Arm]:
         arms[f"elsewhere/mnist/{method}"] = Arm(name, with_recipe(method, **mnist))
         for tasks in (20, 50):
             arms[f"elsewhere/{tasks}-tasks/{method}"] = Arm(name, with_recipe(method, tasks=tasks), seeds=3)
-        arms[f"elsewhere/cnn/{method}"] = Arm(name, with_recipe(method, model="cnn"), seeds=3)
+        arms[f"elsewhere/{CNN}/{method}"] = Arm(name, with_recipe(method, model=CNN), seeds=3)
+    for method, ways in WITH_CNN.items():
+        # On a CPU too they have the precision of a GPU: it is that of the runs they are held against, and faster.
+        placed = {when: _placed(method, when, model=CNN, precision="bf16") for when in ways}
+        arms |= {f"elsewhere/{CNN}/frontier/{method}/{when}": replace(arm, seeds=3) for when, arm in placed.items()}
+        arms[f"elsewhere/{CNN}/frontier/{method}/{BY_ITSELF[method]}"] = arms[f"elsewhere/{CNN}/{method}"]
     for name, fields in _choices().items():
         arms[f"choices/{name}"] = Arm(name, {**fields, "held_out": 0.1}, seeds=1, first_seed=100)
     return arms

@@ -1,6 +1,7 @@
 """What the runs behind our own claims say, as numbers and verdicts. Pure: it reads records and draws nothing."""
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -16,6 +17,7 @@ from tfcsr.beyond.arms import (
     OURS,
     POLICIES,
     SECTIONS,
+    SMALL,
     SQUARED,
     WHEN,
     WITH_EXAM,
@@ -199,9 +201,11 @@ class Point:
         return self.when in CONTROLS
 
 
-def asked(question: str, small: str | None = None) -> str:
-    """What the names of a question's arms begin with: at the paper's budget, or on a small benchmark."""
-    return question if small is None else f"small/{small}/{question}"
+def asked(question: str, where: str | None = None) -> str:
+    """What the names of a question's arms begin with: at the paper's budget, on a small benchmark, or elsewhere."""
+    if where is None:
+        return question
+    return f"{'small' if where in SMALL else 'elsewhere'}/{where}/{question}"
 
 
 def whole(small: str | None = None) -> str:
@@ -209,9 +213,9 @@ def whole(small: str | None = None) -> str:
     return f"accuracy/{OURS}" if small is None else f"small/{small}/whole"
 
 
-def frontier(study: Beyond, method: str, small: str | None = None) -> list[Point]:
-    """Every way, with its paired difference to replay in every epoch."""
-    arms = {when: f"{asked('frontier', small)}/{method}/{when}" for when in WHEN}
+def frontier(study: Beyond, method: str, where: str | None = None) -> list[Point]:
+    """Every way that is tried there, with its paired difference to replay in every epoch."""
+    arms = {when: arm for when in WHEN if (arm := f"{asked('frontier', where)}/{method}/{when}") in ARMS}
     every = study.row(arms["every"])
 
     def share(row: Row, quantity: str) -> float | None:
@@ -276,11 +280,12 @@ class Effects:
     fourth: Estimate | None
 
 
-def effects(study: Beyond, method: str, small: str | None = None) -> Effects:
-    arms = f"{asked('frontier', small)}/{method}"
+def effects(study: Beyond, method: str, where: str | None = None) -> Effects:
+    arms = f"{asked('frontier', where)}/{method}"
 
     def difference(when: str, other: str) -> Estimate | None:
-        return paired(study, f"{arms}/{when}", f"{arms}/{other}")
+        both = f"{arms}/{when}", f"{arms}/{other}"
+        return paired(study, *both) if ARMS.keys() >= set(both) else None
 
     return Effects(
         less_replay=difference("same-new", "every"),
@@ -452,8 +457,8 @@ def ranking(study: Beyond, setting: str) -> Ranking:
 
 
 def settings() -> list[str]:
-    found = [name.rpartition("/")[0] for name in ARMS if section_of(name) == "elsewhere"]
-    return list(dict.fromkeys(found))
+    """Where the methods are ranked; an arm there may also be asked another question."""
+    return list(dict.fromkeys(arm.rpartition("/")[0] for arm in ARMS if re.fullmatch(r"elsewhere/[^/]+/[^/]+", arm)))
 
 
 @dataclass(frozen=True)

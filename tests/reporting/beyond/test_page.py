@@ -141,6 +141,25 @@ def test_runs_that_lost_all_but_the_newest_task_are_named(text):
     assert found.count("what the newest task alone") == 1
 
 
+def test_less_replay_is_asked_of_another_network():
+    title = "### Is less replay enough for another network?"
+    study = study_of(seeds=3)
+    own = {"er": 20.0, "er-ace": 23.0, OURS: 33.0}
+    for method, final in own.items():
+        put(study, f"elsewhere/cnn/{method}", {seed: final + seed for seed in range(3)})
+    assert title not in text_of(study)  # they do what they do by themselves: nobody was asked yet
+    for name, final in (("er/spaced", 12.0), ("er-ace/spaced", 22.9), (f"{OURS}/every", 33.5), (f"{OURS}/eight", 35.0)):
+        put(study, f"elsewhere/cnn/frontier/{name}", {seed: final + seed for seed in range(3)})
+    said = part(text_of(study), "elsewhere").split(title)[1]
+    assert "\nsplit-cifar100, 10 tasks of 20 epochs, cnn, memory 1,000.\n" in said
+    assert "| ER | epochs 1, 3, 5, 8, 13 | 25 | 25 | 126,400 | 13.00 ± 2.48 (n 3) | -8.00 ± 0.00 (n 3) | loss |" in said
+    assert "| every epoch, 8 of 64 (control) | 100 | 25 | 113,760 | 36.00 ± 2.48 (n 3) | +1.50 ± 0.00 (n 3) |" in said
+    assert "- ER-ACE loses nothing with 25 % of the replay batches or fewer: 25 % (" in said
+    assert f"- {OURS}: open whether it loses" not in said
+    assert "Without runs yet: ER, every epoch, 8 of 64." in said
+    assert title not in text_of(fill(study_of(seeds=3, data="tiny"), plausible))  # where it is no other
+
+
 def test_choices_do_not_show_test_accuracy(whole, text):
     lines = part(text, "choices").splitlines()
     for name in (name for name in ARMS if section_of(name) == "choices"):

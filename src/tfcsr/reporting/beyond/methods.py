@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tfcsr.beyond.arms import FIELD, NAMES, OURS
+from tfcsr.beyond.arms import BY_ITSELF, CNN, FIELD, NAMES, OURS, WITH_CNN
 from tfcsr.beyond.findings import (
     UPPER_BOUND,
     Ranking,
@@ -12,6 +12,7 @@ from tfcsr.beyond.findings import (
     change_verdict,
     course,
     field,
+    frontier,
     method_of,
     paired,
     ranking,
@@ -22,6 +23,7 @@ from tfcsr.experiments.record import Record
 from tfcsr.experiments.statistics import optional_estimate
 from tfcsr.paper.published import PUBLISHED
 from tfcsr.reporting.beyond import cells
+from tfcsr.reporting.beyond.replay import frontier_lines
 from tfcsr.reporting.pages import markdown_table, with_interval
 from tfcsr.reporting.words import counted
 
@@ -165,7 +167,17 @@ def elsewhere_lines(study: Beyond) -> list[str]:
     return [
         *markdown_table(("setting", "place", "method", "final accuracy %", "against ER, points"), rows),
         *cells.sentences(said),
+        *_less_replay(study),
     ]
+
+
+def _less_replay(study: Beyond) -> list[str]:
+    """What less replay costs another network; nothing where it is no other, as on other data, or nothing was tried."""
+    setting = cells.setting(study, f"elsewhere/{CNN}/{OURS}")
+    asked = any(p.n and p.when != BY_ITSELF[m] for m in WITH_CNN for p in frontier(study, m, CNN))
+    if not asked or setting == cells.setting(study, f"accuracy/{OURS}"):
+        return []
+    return ["", "### Is less replay enough for another network?", "", f"{setting}.", "", *frontier_lines(study, CNN)]
 
 
 def _ranking_said(found: Ranking, title: str, usual: Ranking) -> str:

@@ -20,8 +20,8 @@ from tfcsr.reporting.beyond import cells
 from tfcsr.reporting.pages import markdown_table, with_interval
 
 
-def frontier_lines(study: Beyond) -> list[str]:
-    known = {method: frontier(study, method) for method in REPLAYING}
+def frontier_lines(study: Beyond, where: str | None = None) -> list[str]:
+    known = {method: frontier(study, method, where) for method in REPLAYING}
     header = (
         "method",
         "replay",
@@ -52,11 +52,11 @@ def frontier_lines(study: Beyond) -> list[str]:
     missing = {NAMES[method]: ([p.label for p in points if not p.n], len(points)) for method, points in known.items()}
     return [
         *markdown_table(header, rows),
-        *effects_table({NAMES[method]: effects(study, method) for method in REPLAYING}),
+        *effects_table({NAMES[method]: effects(study, method, where) for method in REPLAYING}),
         *cells.sentences(
             [_quarter_said(method, points) for method, points in known.items()],
-            _effects_said(study),
-            _control_said(study),
+            _effects_said(effects(study, OURS, where)),
+            _control_said(study) if where is None else "",
             cells.missing(missing),
             cells.died((f"{NAMES[p.method]}, {p.label}", p) for points in known.values() for p in points),
         ),
@@ -95,8 +95,7 @@ def _quarter_said(method: str, points: Sequence[Point]) -> str:
     return f"{name}: open whether it loses with {limit}."
 
 
-def _effects_said(study: Beyond) -> str:
-    own = effects(study, OURS)
+def _effects_said(own: Effects) -> str:
     if own.less_replay is None or own.more_new is None:
         return ""
     text = (
