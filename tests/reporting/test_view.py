@@ -4,6 +4,8 @@ import shutil
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tfcsr
 from tests.conftest import make_spec
@@ -12,6 +14,7 @@ from tfcsr.experiments.reading import Results
 from tfcsr.experiments.result import Result
 from tfcsr.experiments.statistics import estimate, paired_difference
 from tfcsr.files import locked
+from tfcsr.reporting import view
 from tfcsr.reporting.report import ROOM
 from tfcsr.reporting.series import COSTS
 from tfcsr.reporting.view import class_names, document, thinned
@@ -35,6 +38,14 @@ def results_of(folder, method):
 def rounded(value):
     low, high = (None if end is None else round(end, 2) for end in (value.low, value.high))
     return [round(value.mean, 2), low, high, value.n]
+
+
+@given(st.lists(st.floats(0, 100), min_size=3, max_size=9))
+def test_an_interval_is_as_wide_as_in_a_terminal(values):
+    """It was wider or narrower by 0.01 where mean and end were rounded each by itself."""
+    found = estimate(values)
+    mean, low, high, _ = view._estimate(found)
+    assert f"{mean:.2f} ±{high - mean:.2f}" == f"{mean:.2f} ±{mean - low:.2f}" == f"{mean:.2f} ±{found.half_width:.2f}"
 
 
 def test_every_number_is_that_of_the_results(grid):

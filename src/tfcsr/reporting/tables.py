@@ -218,7 +218,7 @@ def comparison_table(comparison: Comparison) -> FittingTable:
         Column("samples", [f"{row.samples_seen:.0f}" for row in rows], rank=3),
         Column("replays", [f"{row.replay_batches:.0f}" for row in rows], rank=4),
         Column("checks", [f"{row.memory_checks:.0f}" for row in rows], rank=2),
-        Column("s", [f"{row.seconds:.1f}" for row in rows], rank=1),
+        Column("seconds", [f"{row.seconds:.1f}" for row in rows], short="s", rank=1),
     ]
     specs = [result.spec for result in comparison.results]
     title = f"{printable(comparison.benchmark)}{in_scenario(specs)}: final accuracy, mean{spread}, paired differences"

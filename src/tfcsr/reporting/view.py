@@ -373,13 +373,13 @@ def _mean(values: Sequence[float], digits: int) -> float | None:
 
 
 def _estimate(value: Estimate | None) -> list[float | None] | None:
+    """Its ends lie half its width from the mean when all are rounded, so that the page shows what a terminal does."""
     if value is None:
         return None
-    return [_round(value.mean), _maybe(value.low), _maybe(value.high), value.n]
-
-
-def _maybe(value: float | None) -> float | None:
-    return None if value is None else _round(value)
+    mean, half = _round(value.mean), value.half_width
+    if half is None:
+        return [mean, None, None, value.n]
+    return [mean, *(_round(mean + sign * round(half, 2)) for sign in (-1, 1)), value.n]
 
 
 def _exact(value: int) -> int | str:
