@@ -10,6 +10,7 @@ from tfcsr.beyond.arms import (
     ARMS,
     EPOCHS,
     IN_FIELD,
+    IN_FULL,
     LISTED,
     NAMES,
     OF_METHOD,
@@ -63,7 +64,7 @@ def test_the_plan_has_every_run_once():
     assert [len(few.specs(f"small/{small}/whole")) for small in SMALL] == [12, 4]
     assert list(few.specs("small/digits/whole")) == list(range(12))
     many = study_of(seeds=8)
-    assert [len(many.specs(name)) for name in ("accuracy/er", "field/500/every", "choices/as it is")] == [8, 3, 1]
+    assert [len(many.specs(name)) for name in ("accuracy/er", "field/2000/every", "choices/as it is")] == [8, 3, 1]
 
 
 def test_two_arms_are_one_run_only_where_it_is_meant():
@@ -155,9 +156,6 @@ def test_the_budget_is_the_papers(section):
     study = fill(study_of(sections=[section], seeds=1), plausible, seeds=1) if section == "adapting" else study_of()
     for name in (name for name in ARMS if section_of(name) == section):
         for spec in study.specs(name).values():
-            if name.startswith(f"choices/{IN_FIELD}"):
-                assert (spec.epochs, spec.buffer_capacity, spec.new_data) == (50, 2000, "all")
-                continue
             found = (spec.benchmark, spec.tasks, spec.class_order, spec.epochs, spec.batch_size, spec.model)
             assert found == ("split-cifar100", 10, 42, 20, 64, "resnet18"), name
             assert spec.get("buffer_capacity", 1000) == 1000, name
@@ -167,7 +165,7 @@ def test_the_budget_is_the_papers(section):
 
 
 def test_replay_in_long_tasks():
-    """Spaced by hand is what the schedule does by itself; eased is that from task 5 on."""
+    """Spaced by hand is what the schedule does by itself; eased is that from task 4 on."""
     spec = ARMS["field/2000/spaced"].spec(0)
     schedule = SCHEDULES.get(spec.schedule)(**spec.options_of(SCHEDULES, spec.schedule))
     state, epochs = schedule.start(), []
@@ -175,10 +173,27 @@ def test_replay_in_long_tasks():
         epochs.append(state.next_epoch)
         state, _ = schedule.review(state, 100.0)
     assert ",".join(map(str, epochs)) == SPACED_LONG
-    eased = ARMS[f"choices/{IN_FIELD}: replay in every epoch of tasks 2 to 4, then spaced"].spec(0).replay_epochs
+    eased = ARMS["field/2000/eased"].spec(0).replay_epochs
     for task in range(1, 11):
         replayed = [epoch for epoch in range(1, 51) if is_listed(eased, task, epoch)]
-        assert replayed == ([] if task == 1 else list(range(1, 51)) if task < 5 else epochs)
+        assert replayed == ([] if task == 1 else list(range(1, 51)) if task < 4 else epochs)
+    for memory, ways in IN_FIELD.items():
+        for way in ways:
+            spec = ARMS[f"field/{memory}/{way}"].spec(0)
+            assert (spec.epochs, spec.buffer_capacity, spec.new_data) == (50, memory, "all")
+
+
+def test_where_three_seeds_tell_no_more_are_run():
+    """What is asked in full is there; all else of these sections has three, on small benchmarks as many as ever."""
+    of = {"adapting": "adapting", "ablation": "ablation"} | {f"frontier/{method}": method for method in REPLAYING}
+    for start, known in of.items():
+        there = {name.removeprefix(f"{start}/").partition("/")[0]: arm for name, arm in ARMS.items()
+                 if name.startswith(f"{start}/")}  # fmt: skip
+        assert set(IN_FULL[known]) < set(there)
+        # What ours and the others do by themselves is an arm of another section.
+        assert {name for name, arm in there.items() if arm.seeds is None} == set(IN_FULL[known])
+        assert {arm.seeds for arm in there.values()} == {None, 3}
+    assert {arm.seeds for name, arm in ARMS.items() if name.startswith("small/")} == {None}
 
 
 def test_another_network_is_asked_the_same():

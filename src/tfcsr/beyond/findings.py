@@ -408,7 +408,7 @@ class InField:
 def field(study: Beyond) -> list[InField]:
     found = []
     for memory, wanted in WANTED_IN_FIELD.items():
-        for way in ("spaced", "every"):
+        for way in IN_FIELD[memory]:
             row = study.row(f"field/{memory}/{way}")
             accuracy, best = row.accuracy, best_published(memory)
             ahead = "open" if best is None else reached(accuracy, best.accuracy[memory])
@@ -472,15 +472,13 @@ class Choice:
 
 
 def choices(study: Beyond) -> dict[str, list[Choice]]:
-    """By method and where it is tried, in the order in which they stand."""
+    """By method, in the order in which they stand."""
     found: dict[str, list[Choice]] = {}
     for name, arm in ARMS.items():
         if section_of(name) == "choices":
             row, method = study.row(name), str(arm.fields["method"])
-            of, _, label = row.label.rpartition(": ")
-            # What it has in every other section.
-            settled = ARMS["field/2000/spaced" if of == IN_FIELD else f"accuracy/{method}"]
+            settled = ARMS[f"accuracy/{method}"]  # what it has in every other section
             tried = {field: value for field, value in arm.fields.items() if field != "held_out"}
-            of = f"{NAMES[method]}, {of}" if of else NAMES[method]
-            found.setdefault(of, []).append(Choice(label, row.held_out, row.n, tried == dict(settled.fields)))
+            chosen = tried == dict(settled.fields)
+            found.setdefault(NAMES[method], []).append(Choice(row.label, row.held_out, row.n, chosen))
     return found

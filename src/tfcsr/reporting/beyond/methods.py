@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from tfcsr.beyond.arms import BY_ITSELF, CNN, FIELD, NAMES, OURS, WITH_CNN
 from tfcsr.beyond.findings import (
     UPPER_BOUND,
+    InField,
     Ranking,
     accuracy_rows,
     along,
@@ -110,8 +111,9 @@ def field_lines(study: Beyond) -> list[str]:
     sizes = {spec.buffer_capacity: memory for memory, spec in specs.items()}
     memories = list(sizes.values())
     found = [one for one in found if one.memory in memories]
-    by_way = {way: [one for one in found if one.way == way] for way in dict.fromkeys(one.way for one in found)}
-    rows = [(own[0].label, *(with_interval(one.accuracy) for one in own), "here") for own in by_way.values()]
+    labels = {one.way: one.label for one in found}
+    known = {(one.way, one.memory): with_interval(one.accuracy) for one in found}
+    rows = [(label, *(known.get((way, m), "–") for m in memories), "here") for way, label in labels.items()]
     if study.data is None:
         for value in FIELD:
             published = (f"{value.accuracy[m]:g}" if m in value.accuracy else "–" for m in memories)
@@ -134,18 +136,19 @@ def field_lines(study: Beyond) -> list[str]:
             f"Memory {one.memory:,}, {one.label}: {judged}; {gap:+.2f} points to the best published, {best.method} with"
             f" {best.accuracy[one.memory]:g} %."
         )
-    beside = [_spaced_beside_every(study, memory) for memory in memories]
+    beside = [_beside_every(study, one) for one in found if (one.memory, "every") in {(o.memory, o.way) for o in found}]
     return [*lines, *cells.sentences(said, beside, "Published values are of others' code and others' recipes.")]
 
 
-def _spaced_beside_every(study: Beyond, memory: int) -> str:
-    arms = f"field/{memory}/spaced", f"field/{memory}/every"
-    spaced, every = (study.row(arm).mean("replay_batches") for arm in arms)
+def _beside_every(study: Beyond, one: InField) -> str:
+    """A way with less replay, held against replay in every epoch."""
+    arms = f"field/{one.memory}/{one.way}", f"field/{one.memory}/every"
+    less, every = (study.row(arm).mean("replay_batches") for arm in arms)
     difference, found = paired(study, *arms), course(study, *arms)
-    if difference is None or spaced is None or not every:
+    if one.way == "every" or difference is None or less is None or not every:
         return ""
     text = (
-        f"Memory {memory:,}: spaced replay, with {100 * spaced / every:.0f} % of the replay batches, ends"
+        f"Memory {one.memory:,}, {one.label}, with {100 * less / every:.0f} % of the replay batches, ends"
         f" {cells.points(difference)} against replay in every epoch"
     )
     sides = "" if found is None else cells.sides(found)
