@@ -11,6 +11,7 @@ from tfcsr.reporting.words import counted
 
 FEW = 3  # are listed
 NO_RUNS = "No runs yet."
+SAME = "not measurably different from"
 DIED = "collapsed (one answer to every image); they are in the mean."
 
 
@@ -31,7 +32,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def sides(found: Course) -> str:
-    """After which tasks one is behind and ahead of the other, as far as it is told."""
+    """After which tasks one is behind and ahead of the other, as far as it is measurable."""
     tasks = (("behind", found.behind), ("ahead", found.ahead))
     return ", and ".join(f"{side} after task {listed([str(n) for n in known])}" for side, known in tasks if known)
 
@@ -60,6 +61,11 @@ def sentences(*parts: str | Iterable[str]) -> list[str]:
     """Sentences as a list, after an empty line."""
     said = [s for part in parts for s in ([part] if isinstance(part, str) else part) if s]
     return ["", *(f"- {sentence}" for sentence in said)] if said else []
+
+
+def compared(difference: Estimate | None, better: str, worse: str) -> str:
+    """How one stands to another: in these words, where the interval leaves 0 out."""
+    return {"better": better, "worse": worse, "open": SAME}[change_verdict(difference)]
 
 
 def verdict(row: Outcome) -> str:

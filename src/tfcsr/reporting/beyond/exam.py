@@ -92,7 +92,7 @@ def _honesty_said(one: Honesty) -> str:
     if one.n < FEWEST or one.bias is None:
         return f"{_name(one)}: open, {counted(one.n, 'run')}."
     verdict = change_verdict(one.bias)
-    word = {"better": "too high", "worse": "too low", "open": "not biased as far as can be told"}[verdict]
+    word = {"better": "too high", "worse": "too low", "open": "without measurable bias"}[verdict]
     text = (
         f"{_name(one)}: recall is {word}, {cells.points(one.bias)}. It misses the test accuracy over all classes by"
         f" {with_interval(one.error, unit=' points')}; its 95 % interval covers that"

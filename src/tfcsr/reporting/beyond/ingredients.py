@@ -58,7 +58,7 @@ def policy_lines(study: Beyond) -> list[str]:
         *cells.sentences(
             f"Better than herding: {cells.listed(said['better'])}." if said["better"] else "",
             f"Worse than herding: {cells.listed(said['worse'])}." if said["worse"] else "",
-            f"Not told apart from herding: {cells.listed(said['open'])}." if said["open"] else "",
+            f"Not measurably different from herding: {cells.listed(said['open'])}." if said["open"] else "",
             cells.without_runs([*rows, *(row for row, _ in others)]),
             cells.collapsed([*rows, *(row for row, _ in others)]),
         ),

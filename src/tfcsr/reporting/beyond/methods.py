@@ -87,9 +87,8 @@ def _too_low(runs: Iterable[Record]) -> bool:
 def _lead(found: Ranking) -> str:
     if found.rival is None or found.lead is None:
         return ""
-    rival, verdict = NAMES[found.rival], change_verdict(found.lead)
-    word = {"better": "ahead of", "worse": "behind", "open": "not told apart from"}[verdict]
-    return f"`{OURS}` is {word} the best of the others, {rival}: {cells.points(found.lead)}."
+    stands = cells.compared(found.lead, "ahead of", "behind")
+    return f"`{OURS}` is {stands} the best of the others, {NAMES[found.rival]}: {cells.points(found.lead)}."
 
 
 def _course_said(study: Beyond) -> str:
@@ -98,8 +97,8 @@ def _course_said(study: Beyond) -> str:
     found = None if rival is None else course(study, f"accuracy/{OURS}", f"accuracy/{rival}")
     if rival is None or found is None:
         return ""
-    word = {"better": "higher than", "worse": "lower than", "open": "not told apart from"}[change_verdict(found.mean)]
-    text = f"Its mean over the tasks is {word} that of {NAMES[rival]}: {cells.points(found.mean)}"
+    stands = cells.compared(found.mean, "higher than", "lower than")
+    text = f"Its mean over the tasks is {stands} that of {NAMES[rival]}: {cells.points(found.mean)}"
     sides = cells.sides(found)
     return text + (f"; it is {sides}." if sides else ".")
 

@@ -41,8 +41,8 @@ HOW_TO_READ = (
     f" {FEWEST} seeds give none, and decide nothing. Differences are paired: seed by seed, over the seeds that"
     f" both have. *No loss*: the interval's lower end is above −{MARGIN:g} points; *loss*: its upper end is below 0;"
     f" *pays*: its lower end is above 0; *does not pay*: its upper end is below {MARGIN:g}; *better* and *worse*: it"
-    " leaves 0 out; otherwise *open*. Intervals are 95 % each, not corrected for how many there are. A target is *met*"
-    " when the mean reaches it."
+    f" leaves 0 out; otherwise *open*, or *{cells.SAME}*. Intervals are 95 % each, not corrected for how many"
+    " there are. A target is *met* when the mean reaches it."
 )
 SAID: Mapping[str, Callable[[Beyond], list[str]]] = {
     "accuracy": accuracy_lines,

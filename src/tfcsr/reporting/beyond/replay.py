@@ -16,6 +16,7 @@ from tfcsr.beyond.findings import (
     quarter,
 )
 from tfcsr.beyond.study import Beyond
+from tfcsr.experiments.statistics import Estimate
 from tfcsr.reporting.beyond import cells
 from tfcsr.reporting.pages import markdown_table, with_interval
 
@@ -99,7 +100,7 @@ def _effects_said(own: Effects) -> str:
     if own.less_replay is None or own.more_new is None:
         return ""
     text = (
-        f"An epoch without replay has more new images. Told apart for `{OURS}`: replaying less is worth"
+        f"An epoch without replay has more new images. The two effects for `{OURS}`: replaying less is worth"
         f" {cells.points(own.less_replay)}, seeing more that is new {cells.points(own.more_new)}."
     )
     verdicts = change_verdict(own.less_replay), change_verdict(own.more_new)
@@ -110,16 +111,19 @@ def _control_said(study: Beyond) -> str:
     own = effects(study, OURS)
     if own.random is None:
         return ""
-    words = {"better": "are better than", "worse": "are worse than", "open": "are not told apart from"}
-    text = f"Random epochs {words[change_verdict(own.random)]} the spaced ones: {cells.points(own.random)}"
+
+    def stand(difference: Estimate | None) -> str:
+        return f"are {cells.compared(difference, 'better than', 'worse than')}"
+
+    text = f"Random epochs {stand(own.random)} the spaced ones: {cells.points(own.random)}"
     if own.fourth is not None:
-        text += f"; evenly spread ones {words[change_verdict(own.fourth)]} them: {cells.points(own.fourth)}"
+        text += f"; evenly spread ones {stand(own.fourth)} them: {cells.points(own.fourth)}"
     text += f" (`{OURS}`)."
     found = course(study, f"frontier/{OURS}/fourth", f"frontier/{OURS}/spaced")
     if found is not None:
         sides = cells.sides(found)
         text += (
-            f" In the mean over the tasks evenly spread ones {words[change_verdict(found.mean)]} them:"
+            f" In the mean over the tasks evenly spread ones {stand(found.mean)} them:"
             f" {cells.points(found.mean)}{f'; {sides}' if sides else ''}."
         )
     return text
@@ -193,9 +197,9 @@ def _yoked_said(found: Sequence[Adapting]) -> list[str]:
     known = [one for one in found if one.own_exam is not None]
     if not known:
         return []
-    words = {"better": "is worth something", "worse": "costs something", "open": "makes no difference that is told"}
-    told = [f"with {one.label} it {words[change_verdict(one.own_exam)]}, {cells.points(one.own_exam)}" for one in known]
+    words = {"better": "is worth something", "worse": "costs something", "open": "makes no measurable difference"}
+    said = [f"with {one.label} it {words[change_verdict(one.own_exam)]}, {cells.points(one.own_exam)}" for one in known]
     return [
         "A yoked run replays in the very epochs that the exam of a run with another seed asked for: all in all as much,"
-        f" and in the same tasks. What it lacks is the answer to its own exam: {'; '.join(told)}."
+        f" and in the same tasks. What it lacks is the answer to its own exam: {'; '.join(said)}."
     ]

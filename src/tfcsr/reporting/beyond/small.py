@@ -164,4 +164,4 @@ def _everywhere(known: Mapping[str, Sequence[Outcome]], against: str) -> list[st
             labels = [label for label, words in found.items() if words[place] == word and set(words) != {word}]
             said += [f"On `{small}`, not on {where}, {word} than {against}: {'; '.join(labels)}."] if labels else []
     nowhere = [label for label, words in found.items() if set(words) == {"open"}]
-    return said + ([f"Nowhere told apart from {against}: {'; '.join(nowhere)}."] if nowhere else [])
+    return said + ([f"Nowhere measurably different from {against}: {'; '.join(nowhere)}."] if nowhere else [])
