@@ -151,12 +151,17 @@ def test_less_replay_is_asked_of_another_network():
     for name, final in (("er/spaced", 12.0), ("er-ace/spaced", 22.9), (f"{OURS}/every", 33.5), (f"{OURS}/eight", 35.0)):
         put(study, f"elsewhere/cnn/frontier/{name}", {seed: final + seed for seed in range(3)})
     said = part(text_of(study), "elsewhere").split(title)[1]
-    assert "\nsplit-cifar100, 10 tasks of 20 epochs, cnn, memory 1,000.\n" in said
+    assert "\nsplit-cifar100, 10 tasks of 20 epochs, cnn, memory 1,000.\n" in said  # all of one kind of machine
     assert "| ER | epochs 1, 3, 5, 8, 13 | 25 | 25 | 126,400 | 13.00 ± 2.48 (n 3) | -8.00 ± 0.00 (n 3) | loss |" in said
     assert "| every epoch, 8 of 64 (control) | 100 | 25 | 113,760 | 36.00 ± 2.48 (n 3) | +1.50 ± 0.00 (n 3) |" in said
+    assert "- ER loses with 25 % of the replay batches or fewer: 25 % (epochs 1, 3, 5, 8, 13): -8.00" in said
     assert "- ER-ACE loses nothing with 25 % of the replay batches or fewer: 25 % (" in said
+    assert "| paired differences, points | both: spaced against every epoch |\n" in said  # no column without a value
     assert f"- {OURS}: open whether it loses" not in said
     assert "Without runs yet: ER, every epoch, 8 of 64." in said
+    gpu = {"torch": "2.13.0", "gpu": "invented"}
+    put(study, f"elsewhere/cnn/frontier/{OURS}/fourth", dict.fromkeys(range(3), 30.0), environment=gpu)
+    assert "memory 1,000. 21 of these 24 runs are of CPU cores, the others of a GPU" in text_of(study)
     assert title not in text_of(fill(study_of(seeds=3, data="tiny"), plausible))  # where it is no other
 
 

@@ -179,7 +179,17 @@ def _less_replay(study: Beyond) -> list[str]:
     asked = any(p.n and p.when != BY_ITSELF[m] for m in WITH_CNN for p in frontier(study, m, CNN))
     if not asked or setting == cells.setting(study, f"accuracy/{OURS}"):
         return []
-    return ["", "### Is less replay enough for another network?", "", f"{setting}.", "", *frontier_lines(study, CNN)]
+    lines = frontier_lines(study, CNN)
+    return ["", "### Is less replay enough for another network?", "", f"{setting}.{_machines(study)}", "", *lines]
+
+
+def _machines(study: Beyond) -> str:
+    """Seeds are paired across machines too; a reader is to know that."""
+    arms = (f"elsewhere/{CNN}/frontier/{method}/{when}" for method, ways in WITH_CNN.items() for when in ways)
+    runs = [record for arm in arms for record in study.of(arm).values()]
+    on_cpu = sum(record.environment.get("gpu") is None for record in runs)
+    mixed = f" {on_cpu} of these {len(runs)} runs are of CPU cores, the others of a GPU; seeds are paired all the same."
+    return mixed if 0 < on_cpu < len(runs) else ""
 
 
 def _ranking_said(found: Ranking, title: str, usual: Ranking) -> str:

@@ -66,20 +66,20 @@ def frontier_lines(study: Beyond, where: str | None = None) -> list[str]:
 
 def effects_table(known: Mapping[str, Effects]) -> list[str]:
     """What differs between replay in every epoch and less of it, one thing at a time."""
-    rows: list[tuple[str, ...]] = []
-    for name, own in known.items():
-        found = (own.less_replay, own.more_new, own.together, own.random, own.fourth)
-        if any(found):
-            rows.append((name, *(with_interval(one, "+", without="–") for one in found)))
-    columns = (
-        "paired differences, points",
-        "less replay, the same new images",
-        "more new images, the same replay",
-        "both: spaced against every epoch",
-        "5 random epochs against spaced",
-        "every fourth epoch against spaced",
-    )
-    return ["", *markdown_table(columns, rows)] if rows else []
+    columns = {
+        "less replay, the same new images": [own.less_replay for own in known.values()],
+        "more new images, the same replay": [own.more_new for own in known.values()],
+        "both: spaced against every epoch": [own.together for own in known.values()],
+        "5 random epochs against spaced": [own.random for own in known.values()],
+        "every fourth epoch against spaced": [own.fourth for own in known.values()],
+    }
+    columns = {name: found for name, found in columns.items() if any(found)}
+    rows = [
+        (name, *(with_interval(one, "+", without="–") for one in found))
+        for name, *found in zip(known, *columns.values(), strict=True)
+        if any(found)
+    ]
+    return ["", *markdown_table(("paired differences, points", *columns), rows)] if rows else []
 
 
 def _quarter_said(method: str, points: Sequence[Point]) -> str:
@@ -92,7 +92,8 @@ def _quarter_said(method: str, points: Sequence[Point]) -> str:
     if target.verdict == "met":
         return f"{name} loses nothing with {limit}: {'; '.join(map(cells.place, target.at_no_loss))}."
     if target.verdict == "not met":
-        return f"{name} loses with {limit}, whenever they come."
+        first, *more = target.tried
+        return f"{name} loses with {limit}{', whenever they come' if more else f': {cells.place(first)}'}."
     return f"{name}: open whether it loses with {limit}."
 
 
