@@ -1,5 +1,6 @@
 """The figures by which README and docs tell of our own claims stand on the page of all runs."""
 
+import json
 import re
 from pathlib import Path
 
@@ -16,6 +17,13 @@ def figures(text: str) -> set[str]:
     return {found.lstrip("+−-") for found in FIGURE.findall(text)}
 
 
+def ingredients() -> set[str]:
+    """Of `tfcsr compare` with the ingredients of others, as it was kept."""
+    kept = json.loads((ROOT / "benchmarks/results/ingredients.json").read_text(encoding="utf-8"))
+    values = [row[kind] for row in kept["methods"] for kind in ("final_accuracy", "difference") if row[kind]]
+    return {f"{abs(value['mean']):.2f} ± {(value['high'] - value['low']) / 2:.2f}" for value in values}
+
+
 def claims(page: str) -> list[str]:
     """The paragraphs, rows and items that tell of `tfcsr reproduce beyond`; others name the command they come from."""
     text = (ROOT / page).read_text(encoding="utf-8")
@@ -28,7 +36,7 @@ def claims(page: str) -> list[str]:
 @pytest.mark.parametrize("page", ["README.md", "docs/spaced-recall.md"])
 def test_figures_are_those_of_the_runs(page):
     known = figures((ROOT / "docs/beyond/beyond.md").read_text(encoding="utf-8"))
-    known |= set(ELSEWHERE.get(page, ()))
+    known |= {*ELSEWHERE.get(page, ()), *ingredients()}
     told = [(figure, part) for part in claims(page) for figure in figures(part)]
     assert len(told) > 20
     assert [f"{figure} in: {part.strip()[:80]}" for figure, part in told if figure not in known] == []
