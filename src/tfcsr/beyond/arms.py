@@ -120,8 +120,9 @@ WHEN: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         {"replay_epochs": SPACED, "unmixed": "same"},
     ),
 }
-# Tasks as long as the field's. Replay in every epoch is ahead there while little is old, and behind at the end: hence
-# `eased`, which was fixed, with what it has to reach, before it was run. All that was tried is shown.
+# Tasks as long as the field's. Replay in every epoch is ahead there while little is old, and behind at the end, on test
+# data: hence `eased`. It was fixed before it was run; the page says what it was thought of by, and shows all that was
+# tried.
 LONG: Mapping[str, Any] = {"epochs": 50, "new_data": "all"}
 WHEN_LONG: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "spaced": ("spaced replay", {}),

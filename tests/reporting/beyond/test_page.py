@@ -326,6 +326,13 @@ def test_spaced_replay_in_long_tasks_is_held_against_replay_in_every_epoch():
         " against replay in every epoch; it is behind after task 2, and ahead after task 10." in said
     )
     assert said.count(" of the replay batches, ends ") == 1
+    # What was thought of by these very numbers is no finding like the others.
+    hindsight = (
+        "replay in every epoch of tasks 2 and 3, then spaced: thought of once the test accuracy of these two was"
+    )
+    assert hindsight not in said
+    put(study, "field/2000/eased", {0: 58.0})
+    assert hindsight in part(text_of(study), "field")
 
 
 def test_a_line_that_is_too_low_is_said_to_be_so(tmp_path):
