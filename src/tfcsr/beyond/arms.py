@@ -252,13 +252,17 @@ def _arms() -> dict[str, Arm]:
             arms[f"elsewhere/{tasks}-tasks/{method}"] = Arm(name, with_recipe(method, tasks=tasks), seeds=THREE)
         arms[f"elsewhere/{CNN}/{method}"] = Arm(name, with_recipe(method, model=CNN), seeds=THREE)
     for method, ways in WITH_CNN.items():
-        # On a CPU too they have the precision of a GPU: it is that of the runs they are held against, and faster.
-        placed = {when: _placed(method, when, model=CNN, precision="bf16") for when in ways}
+        placed = {when: _placed(method, when, model=CNN) for when in ways}
         arms |= {f"elsewhere/{CNN}/frontier/{method}/{when}": replace(arm, seeds=THREE) for when, arm in placed.items()}
         arms[f"elsewhere/{CNN}/frontier/{method}/{BY_ITSELF[method]}"] = arms[f"elsewhere/{CNN}/{method}"]
     for name, fields in _choices().items():
         arms[f"choices/{name}"] = Arm(name, {**fields, "held_out": 0.1}, seeds=1, first_seed=100)
-    return arms
+    return {name: arm if name.startswith("small/") else _as_on_gpu(arm) for name, arm in arms.items()}
+
+
+def _as_on_gpu(arm: Arm) -> Arm:
+    """On a CPU too it has the precision of a GPU: it is that of the runs it is held against, and faster."""
+    return replace(arm, fields={**arm.fields, "precision": "bf16"})
 
 
 def _seeds(of: str, name: str) -> int | None:
