@@ -6,6 +6,7 @@ import math
 import statistics
 
 import pytest
+import torch
 from scipy import stats
 
 from tests.conftest import make_spec
@@ -24,6 +25,7 @@ from tfcsr.paper.dense import dense
 from tfcsr.paper.published import ARMS, PUBLISHED, TARGETS
 from tfcsr.paper.reproduction import Choice, Reproduction, open_study, verdict
 from tfcsr.spec import RunSpec
+from tfcsr.training import loop
 
 
 def tiny(targets, out, seeds=2, also=(), **more):
@@ -366,6 +368,22 @@ def test_runs_on_small_images_do_not_judge_those_on_large_ones(monkeypatch):
     both, source = expected.expected_seconds(study_of(record), [large, small], "cpu", 1)
     assert both == pytest.approx(each + 0.01 * expected.expected_steps(small))
     assert source.startswith("finished runs and ")
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_bare_steps_have_the_precision_of_the_runs(monkeypatch, precision):
+    seen = []
+
+    class Watching(torch.nn.Linear):
+        def forward(self, x):
+            found = super().forward(x.flatten(1))
+            seen.append(found.dtype)
+            return found
+
+    monkeypatch.setattr(loop, "build_model", lambda spec, shape, classes: Watching(math.prod(shape), classes))
+    spec = make_spec(benchmark="split-digits", device="cpu", threads=1, precision=precision)
+    assert expected.seconds_a_step(spec) > 0
+    assert set(seen) == {torch.bfloat16 if precision == "bf16" else torch.float32}
 
 
 def test_runs_are_packed_as_workers_take_them():

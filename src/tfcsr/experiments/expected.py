@@ -242,7 +242,9 @@ def seconds_a_step(spec: RunSpec) -> float:
         for _ in range(4):
             started = time.perf_counter()
             optimizer.zero_grad()
-            torch.nn.functional.cross_entropy(model(x), torch.zeros(len(x), dtype=torch.int64)).backward()
+            with torch.autocast("cpu", torch.bfloat16, enabled=spec.precision == "bf16"):
+                loss = torch.nn.functional.cross_entropy(model(x), torch.zeros(len(x), dtype=torch.int64))
+            loss.backward()
             optimizer.step()
             times.append(time.perf_counter() - started)
             if sum(times) > SECONDS_OF_STEPS:
