@@ -132,9 +132,13 @@ WHEN_LONG: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "replay in every epoch of tasks 2 and 3, then spaced",
         {"replay_epochs": f"none/all/all/{SPACED_LONG}"},
     ),
+    # As many steps as with replay in every epoch, each with as many new images.
+    "steps": ("spaced replay, half batches without it", {"unmixed": "later"}),
 }
 # By the size of the memory, which of these are run.
-IN_FIELD: Mapping[int, tuple[str, ...]] = {500: ("spaced",), 2000: tuple(WHEN_LONG)}
+IN_FIELD: Mapping[int, tuple[str, ...]] = {500: ("spaced",), 2000: ("spaced", "every", "fourth", "eased")}
+# With the small CNN, which a CPU can do.
+LONG_WITH_CNN = tuple(WHEN_LONG)
 # Those whose replay is placed otherwise.
 REPLAYING = ("er", "er-ace", OURS)
 # Where it is asked how little replay is enough, or what there is to gain, arms have as many seeds as are asked for. The
@@ -255,6 +259,10 @@ def _arms() -> dict[str, Arm]:
         placed = {when: _placed(method, when, model=CNN) for when in ways}
         arms |= {f"elsewhere/{CNN}/frontier/{method}/{when}": replace(arm, seeds=THREE) for when, arm in placed.items()}
         arms[f"elsewhere/{CNN}/frontier/{method}/{BY_ITSELF[method]}"] = arms[f"elsewhere/{CNN}/{method}"]
+    for when in LONG_WITH_CNN:
+        label, fields = WHEN_LONG[when]
+        long = with_recipe(OURS, model=CNN, **LONG, buffer_capacity=max(IN_FIELD), **fields)
+        arms[f"elsewhere/{CNN}/long/{when}"] = Arm(label, long, seeds=THREE)
     for name, fields in _choices().items():
         arms[f"choices/{name}"] = Arm(name, {**fields, "held_out": 0.1}, seeds=1, first_seed=100)
     return {name: arm if name.startswith("small/") else _as_on_gpu(arm) for name, arm in arms.items()}
