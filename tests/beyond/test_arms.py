@@ -12,6 +12,7 @@ from tfcsr.beyond.arms import (
     IN_FIELD,
     IN_FULL,
     LISTED,
+    LONG_WITH_CNN,
     NAMES,
     OF_METHOD,
     OURS,
@@ -181,6 +182,13 @@ def test_replay_in_long_tasks():
         for way in ways:
             spec = ARMS[f"field/{memory}/{way}"].spec(0)
             assert (spec.epochs, spec.buffer_capacity, spec.new_data) == (50, memory, "all")
+    # The small CNN is asked the same with the larger memory; and whether it is the steps.
+    assert set(LONG_WITH_CNN) == {*IN_FIELD[2000], "steps"}
+    for way in IN_FIELD[2000]:
+        cnn, like = (ARMS[f"{place}/{way}"].spec(1) for place in ("elsewhere/cnn/long", "field/2000"))
+        assert question(cnn) == question(like.replace(model="cnn")) != question(like)
+    spaced, steps = (ARMS[f"elsewhere/cnn/long/{way}"].spec(0) for way in ("spaced", "steps"))
+    assert spaced.replace(unmixed="later") == steps != spaced
 
 
 def test_where_three_seeds_tell_no_more_are_run():
