@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.beyond.invented import answering, fill, plausible, study_of
 from tfcsr.beyond import honesty
 from tfcsr.beyond.arms import OURS
-from tfcsr.beyond.findings import change_verdict
 from tfcsr.beyond.honesty import Pair
+from tfcsr.beyond.verdicts import change_verdict
 
 PAIRS = st.lists(
     st.builds(lambda n, k, a: Pair(1, min(n, k), n, a), st.integers(1, 40), st.integers(0, 40), st.floats(0, 100)),

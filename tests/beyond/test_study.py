@@ -4,8 +4,9 @@ import dataclasses
 
 import pytest
 
-from tests.beyond.invented import answers, record_of, study_of
+from tests.beyond.invented import answers, put, record_of, study_of
 from tfcsr.beyond import study as beyond
+from tfcsr.beyond.study import sections_with_runs
 from tfcsr.experiments.record import Records
 from tfcsr.paper import reproduction
 from tfcsr.scenarios import study as scenarios
@@ -62,3 +63,15 @@ def test_of_two_records_of_a_run_the_one_that_knows_its_classes_is_taken():
     records = Records([first.without_classes(), second])
     records.merge(Records([first, dataclasses.replace(second, seconds=2.0)]))
     assert records.runs == [first, second]
+
+
+def test_a_section_has_runs_of_its_own():
+    study = study_of(sections=["accuracy"])
+    put(study, "accuracy/er", {0: 30.0})  # which is also a point of the frontier
+    assert sections_with_runs(study) == {"accuracy"}
+    study.sections = ["frontier"]
+    assert sections_with_runs(study) == {"frontier"}
+    study.sections = ["exam"]
+    assert sections_with_runs(study) == {"accuracy"}
+    put(study, "frontier/er/none", {0: 8.0})
+    assert sections_with_runs(study) == {"accuracy", "frontier"}

@@ -86,6 +86,19 @@ class Beyond(Study):
         return Row(name, ARMS[name].label, self.of(name), other)
 
 
+def sections_with_runs(study: Beyond) -> set[str]:
+    """Those that any run was made for. One that several need is the first one's; of those asked for, if any is."""
+    found: set[str] = set()
+    taken: set[object] = set()
+    for section in sorted(SECTIONS, key=lambda name: name not in study.sections):
+        needed = [spec for name in ARMS if section_of(name) == section for spec in study.specs(name).values()]
+        own = {question(spec): spec for spec in needed if question(spec) not in taken}
+        if any(study.known(spec) is not None for spec in own.values()):
+            found.add(section)
+        taken |= own.keys()
+    return found
+
+
 def accuracies(runs: dict[int, Record]) -> dict[int, float]:
     return {seed: record.final_accuracy for seed, record in runs.items()}
 

@@ -3,8 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from tfcsr.beyond.findings import Course, Outcome, Point, change_verdict
+from tfcsr.beyond.outcomes import Course, Outcome
+from tfcsr.beyond.replay import Point
 from tfcsr.beyond.study import Beyond
+from tfcsr.beyond.verdicts import change_verdict
 from tfcsr.experiments.statistics import Estimate
 from tfcsr.reporting.pages import with_interval
 from tfcsr.reporting.words import counted

@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from tfcsr.beyond.arms import NAMES, OURS
-from tfcsr.beyond.findings import change_verdict, exam_cost
 from tfcsr.beyond.honesty import BINS, SOURCES, Honesty, binned, honesty
+from tfcsr.beyond.ingredients import exam_cost
 from tfcsr.beyond.study import Beyond
+from tfcsr.beyond.verdicts import change_verdict
 from tfcsr.experiments.statistics import FEWEST
 from tfcsr.reporting.beyond import cells
 from tfcsr.reporting.pages import markdown_table, with_interval

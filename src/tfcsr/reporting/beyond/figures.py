@@ -11,8 +11,9 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import ScaledTranslation
 
 from tfcsr.beyond.arms import NAMES, REPLAYING, SMALL
-from tfcsr.beyond.findings import Point, curve, frontier
 from tfcsr.beyond.honesty import SOURCES, binned, honesty
+from tfcsr.beyond.outcomes import curve
+from tfcsr.beyond.replay import Point, frontier
 from tfcsr.beyond.study import Beyond
 from tfcsr.reporting.pages import bound
 from tfcsr.reporting.styles import marker, style

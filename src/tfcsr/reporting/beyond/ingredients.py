@@ -1,8 +1,9 @@
 """What ours is made of: each ingredient, what the memory keeps, and how the settings were chosen."""
 
 from tfcsr.beyond.arms import OURS, PLAIN, RECIPE
-from tfcsr.beyond.findings import ablation, change_verdict, choices, herded, policies
+from tfcsr.beyond.ingredients import ablation, choices, herded, policies
 from tfcsr.beyond.study import Beyond
+from tfcsr.beyond.verdicts import change_verdict
 from tfcsr.reporting.beyond import cells
 from tfcsr.reporting.pages import markdown_table, with_interval
 

@@ -3,23 +3,11 @@
 from collections.abc import Iterable
 
 from tfcsr.beyond.arms import BY_ITSELF, CNN, FIELD, IN_FIELD, NAMES, OURS, WITH_CNN
-from tfcsr.beyond.findings import (
-    UPPER_BOUND,
-    InField,
-    Ranking,
-    accuracy_rows,
-    along,
-    best_published,
-    change_verdict,
-    course,
-    field,
-    frontier,
-    method_of,
-    paired,
-    ranking,
-    settings,
-)
+from tfcsr.beyond.methods import UPPER_BOUND, InField, Ranking, accuracy_rows, best_published, field, ranking, settings
+from tfcsr.beyond.outcomes import along, course, method_of, paired
+from tfcsr.beyond.replay import frontier
 from tfcsr.beyond.study import Beyond
+from tfcsr.beyond.verdicts import change_verdict
 from tfcsr.experiments.record import Record
 from tfcsr.experiments.statistics import optional_estimate
 from tfcsr.paper.published import PUBLISHED

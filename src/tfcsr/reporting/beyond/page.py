@@ -6,22 +6,11 @@ from pathlib import Path
 import matplotlib
 
 from tfcsr.beyond.arms import OURS, RECIPE, SECTIONS
-from tfcsr.beyond.findings import (
-    AIM,
-    MARGIN,
-    QUARTER,
-    WANTED,
-    accuracy_rows,
-    adapting,
-    best_published,
-    field,
-    frontier,
-    method_of,
-    quarter,
-    reached,
-    sections_with_runs,
-)
-from tfcsr.beyond.study import STUDY, Beyond
+from tfcsr.beyond.methods import AIM, WANTED, accuracy_rows, best_published, field
+from tfcsr.beyond.outcomes import method_of
+from tfcsr.beyond.replay import adapting, frontier, quarter
+from tfcsr.beyond.study import STUDY, Beyond, sections_with_runs
+from tfcsr.beyond.verdicts import MARGIN, QUARTER, reached
 from tfcsr.experiments.statistics import FEWEST, Estimate
 from tfcsr.files import write_bytes
 from tfcsr.reporting.beyond import cells

@@ -3,19 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from tfcsr.beyond.arms import NAMES, OURS, REPLAYING
-from tfcsr.beyond.findings import (
-    QUARTER,
-    Adapting,
-    Effects,
-    Point,
-    adapting,
-    change_verdict,
-    course,
-    effects,
-    frontier,
-    quarter,
-)
+from tfcsr.beyond.outcomes import course
+from tfcsr.beyond.replay import Adapting, Effects, Point, adapting, effects, frontier, quarter
 from tfcsr.beyond.study import Beyond
+from tfcsr.beyond.verdicts import QUARTER, change_verdict
 from tfcsr.experiments.statistics import Estimate
 from tfcsr.reporting.beyond import cells
 from tfcsr.reporting.pages import markdown_table, with_interval

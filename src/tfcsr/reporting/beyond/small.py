@@ -3,20 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from tfcsr.beyond.arms import EPOCHS, NAMES, OURS, REPLAYING, SMALL, SPACED, WHEN
-from tfcsr.beyond.findings import (
-    Outcome,
-    ablation,
-    adapting,
-    along,
-    change_verdict,
-    effects,
-    frontier,
-    policies,
-    squared,
-    timing,
-    whole,
-)
+from tfcsr.beyond.ingredients import ablation, policies
+from tfcsr.beyond.outcomes import Outcome, along, whole
+from tfcsr.beyond.replay import adapting, effects, frontier, squared, timing
 from tfcsr.beyond.study import Beyond
+from tfcsr.beyond.verdicts import change_verdict
 from tfcsr.experiments.statistics import Estimate, optional_estimate
 from tfcsr.reporting.beyond import cells
 from tfcsr.reporting.beyond.replay import adapting_table, effects_table
