@@ -23,6 +23,7 @@ from tfcsr.beyond.arms import (
     SPACED,
     SPACED_LONG,
     WHEN,
+    WHEN_LONG,
     partner,
     random_epochs,
     spread_epochs,
@@ -183,11 +184,11 @@ def test_replay_in_long_tasks():
             spec = ARMS[f"field/{memory}/{way}"].spec(0)
             assert (spec.epochs, spec.buffer_capacity, spec.new_data) == (50, memory, "all")
     # The small CNN is asked the same with the larger memory; and whether it is the steps.
-    assert set(LONG_WITH_CNN) == {*IN_FIELD[2000], "steps"}
+    assert set(WHEN_LONG) == {*IN_FIELD[2000], "steps"}
     for way in IN_FIELD[2000]:
-        cnn, like = (ARMS[f"{place}/{way}"].spec(1) for place in ("elsewhere/cnn/long", "field/2000"))
+        cnn, like = (ARMS[f"{place}/{way}"].spec(1) for place in (LONG_WITH_CNN, "field/2000"))
         assert question(cnn) == question(like.replace(model="cnn")) != question(like)
-    spaced, steps = (ARMS[f"elsewhere/cnn/long/{way}"].spec(0) for way in ("spaced", "steps"))
+    spaced, steps = (ARMS[f"{LONG_WITH_CNN}/{way}"].spec(0) for way in ("spaced", "steps"))
     assert spaced.replace(unmixed="later") == steps != spaced
 
 

@@ -137,8 +137,6 @@ WHEN_LONG: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 # By the size of the memory, which of these are run.
 IN_FIELD: Mapping[int, tuple[str, ...]] = {500: ("spaced",), 2000: ("spaced", "every", "fourth", "eased")}
-# With the small CNN, which a CPU can do.
-LONG_WITH_CNN = tuple(WHEN_LONG)
 # Those whose replay is placed otherwise.
 REPLAYING = ("er", "er-ace", OURS)
 # Where it is asked how little replay is enough, or what there is to gain, arms have as many seeds as are asked for. The
@@ -153,6 +151,7 @@ IN_FULL: Mapping[str, tuple[str, ...]] = {
 }
 # The same with the small CNN, which a CPU can do: in which of these ways each of them is tried.
 CNN = "cnn"
+LONG_WITH_CNN = f"elsewhere/{CNN}/long"
 WITH_CNN: Mapping[str, tuple[str, ...]] = {
     "er": ("every", "spaced", "eight"),
     "er-ace": ("every", "spaced", "fourth", "eight", "same-new"),
@@ -259,10 +258,9 @@ def _arms() -> dict[str, Arm]:
         placed = {when: _placed(method, when, model=CNN) for when in ways}
         arms |= {f"elsewhere/{CNN}/frontier/{method}/{when}": replace(arm, seeds=THREE) for when, arm in placed.items()}
         arms[f"elsewhere/{CNN}/frontier/{method}/{BY_ITSELF[method]}"] = arms[f"elsewhere/{CNN}/{method}"]
-    for when in LONG_WITH_CNN:
-        label, fields = WHEN_LONG[when]
+    for when, (label, fields) in WHEN_LONG.items():
         long = with_recipe(OURS, model=CNN, **LONG, buffer_capacity=max(IN_FIELD), **fields)
-        arms[f"elsewhere/{CNN}/long/{when}"] = Arm(label, long, seeds=THREE)
+        arms[f"{LONG_WITH_CNN}/{when}"] = Arm(label, long, seeds=THREE)
     for name, fields in _choices().items():
         arms[f"choices/{name}"] = Arm(name, {**fields, "held_out": 0.1}, seeds=1, first_seed=100)
     return {name: arm if name.startswith("small/") else _as_on_gpu(arm) for name, arm in arms.items()}

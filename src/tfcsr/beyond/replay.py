@@ -1,9 +1,10 @@
 """How much replay is needed, when, and who decides."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from tfcsr.beyond.arms import ADAPTIVE, ARMS, LISTED, SQUARED, WHEN
+from tfcsr.beyond.arms import ADAPTIVE, ARMS, LISTED, LONG_WITH_CNN, OURS, SQUARED, WHEN, WHEN_LONG
 from tfcsr.beyond.outcomes import Outcome, along, asked, outcome, paired
 from tfcsr.beyond.study import Beyond, Row, epoch_of_replay
 from tfcsr.beyond.verdicts import QUARTER, gain_verdict, loss_verdict
@@ -41,6 +42,17 @@ class Point:
 def frontier(study: Beyond, method: str, where: str | None = None) -> list[Point]:
     """Every way that is tried there, with its paired difference to replay in every epoch."""
     arms = {when: arm for when in WHEN if (arm := f"{asked('frontier', where)}/{method}/{when}") in ARMS}
+    return _points(study, method, arms, WHEN)
+
+
+def long_tasks(study: Beyond) -> list[Point]:
+    """The same for ours with the small CNN, in tasks as long as the field's."""
+    return _points(study, OURS, {when: f"{LONG_WITH_CNN}/{when}" for when in WHEN_LONG}, WHEN_LONG)
+
+
+def _points(
+    study: Beyond, method: str, arms: Mapping[str, str], ways: Mapping[str, tuple[str, Mapping[str, Any]]]
+) -> list[Point]:
     every = study.row(arms["every"])
 
     def share(row: Row, quantity: str) -> float | None:
@@ -55,7 +67,7 @@ def frontier(study: Beyond, method: str, where: str | None = None) -> list[Point
             Point(
                 method,
                 when,
-                WHEN[when][0],
+                ways[when][0],
                 row.n,
                 share(row, "replay_batches"),
                 share(row, "replayed"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.beyond.invented import fill, plausible, put, record_of, study_of
-from tfcsr.beyond.arms import ARMS, FIELD, NAMES, OURS, SECTIONS
+from tfcsr.beyond.arms import ARMS, FIELD, LONG_WITH_CNN, NAMES, OURS, SECTIONS
 from tfcsr.beyond.study import open_study
 from tfcsr.cli import main
 from tfcsr.experiments.record import Records
@@ -162,6 +162,27 @@ def test_less_replay_is_asked_of_another_network():
     gpu = {"torch": "2.13.0", "gpu": "invented"}
     put(study, f"elsewhere/cnn/frontier/{OURS}/fourth", dict.fromkeys(range(3), 30.0), environment=gpu)
     assert "memory 1,000. 21 of these 24 runs are of CPU cores, the others of a GPU" in text_of(study)
+    assert title not in text_of(fill(study_of(seeds=3, data="tiny"), plausible))  # where it is no other
+
+
+def test_long_tasks_are_asked_of_another_network():
+    title = "### And in longer tasks?"
+    study = study_of(seeds=3)
+    put(study, "field/2000/every", dict.fromkeys(range(3), 55.0))
+    assert title not in text_of(study)  # those of the field are of the paper's network
+    for when, final in (("every", 40.0), ("spaced", 41.0), ("steps", 37.0)):
+        put(study, f"{LONG_WITH_CNN}/{when}", {seed: final + seed for seed in range(3)}, optimizer_steps=int(final))
+    said = part(text_of(study), "elsewhere").split(title)[1]
+    assert "\nsplit-cifar100, 10 tasks of 50 epochs, cnn, memory 2,000, every new example used in each epoch.\n" in said
+    assert f"| {OURS} | every epoch | 100 |" not in said  # it has the words of the field
+    assert f"| {OURS} | replay in every epoch | 100 | 100 |" in said
+    assert (
+        f"- {OURS} loses nothing with 25 % of the replay batches or fewer: 10 % (spaced replay): +1.00 ± 0.00" in said
+    )
+    assert f"- {OURS}, spaced replay, with 10 % of the replay batches, ends +1.00 ± 0.00 points (n 3) against" in said
+    assert f"- {OURS}, replay in every epoch, with" not in said
+    assert "- Steps of a run: spaced replay, 41; replay in every epoch, 40; spaced replay, half batches" in said
+    assert f"- Without runs yet: {OURS}, replay in every fourth epoch; replay in every epoch of tasks 2 and 3" in said
     assert title not in text_of(fill(study_of(seeds=3, data="tiny"), plausible))  # where it is no other
 
 

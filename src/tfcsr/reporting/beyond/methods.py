@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable
 
-from tfcsr.beyond.arms import BY_ITSELF, CNN, FIELD, IN_FIELD, NAMES, OURS, WITH_CNN
-from tfcsr.beyond.methods import UPPER_BOUND, InField, Ranking, accuracy_rows, best_published, field, ranking, settings
+from tfcsr.beyond.arms import BY_ITSELF, CNN, FIELD, IN_FIELD, LONG_WITH_CNN, NAMES, OURS, WITH_CNN
+from tfcsr.beyond.methods import UPPER_BOUND, Ranking, accuracy_rows, best_published, field, ranking, settings
 from tfcsr.beyond.outcomes import along, course, method_of, paired
-from tfcsr.beyond.replay import frontier
+from tfcsr.beyond.replay import frontier, long_tasks
 from tfcsr.beyond.study import Beyond
 from tfcsr.beyond.verdicts import change_verdict
 from tfcsr.experiments.record import Record
 from tfcsr.experiments.statistics import optional_estimate
 from tfcsr.paper.published import PUBLISHED
 from tfcsr.reporting.beyond import cells
-from tfcsr.reporting.beyond.replay import frontier_lines
+from tfcsr.reporting.beyond.replay import frontier_lines, frontier_table, quarter_said
 from tfcsr.reporting.pages import markdown_table, with_interval
 from tfcsr.reporting.words import counted
 
@@ -123,7 +123,11 @@ def field_lines(study: Beyond) -> list[str]:
             f"Memory {one.memory:,}, {one.label}: {judged}; {gap:+.2f} points to the best published, {best.method} with"
             f" {best.accuracy[one.memory]:g} %."
         )
-    beside = [_beside_every(study, one) for one in found if "every" in IN_FIELD[one.memory]]
+    beside = [
+        _beside_every(study, f"field/{one.memory}", one.way, f"Memory {one.memory:,}, {one.label}")
+        for one in found
+        if "every" in IN_FIELD[one.memory]
+    ]
     later = [
         f"Memory {one.memory:,}, {one.label}: thought of once the test accuracy of these two was known after each task."
         for one in found
@@ -132,15 +136,15 @@ def field_lines(study: Beyond) -> list[str]:
     return [*lines, *cells.sentences(said, beside, later, "Published values are of others' code and others' recipes.")]
 
 
-def _beside_every(study: Beyond, one: InField) -> str:
+def _beside_every(study: Beyond, place: str, way: str, name: str) -> str:
     """A way with less replay, held against replay in every epoch."""
-    arms = f"field/{one.memory}/{one.way}", f"field/{one.memory}/every"
+    arms = f"{place}/{way}", f"{place}/every"
     less, every = (study.row(arm).mean("replay_batches") for arm in arms)
     difference, found = paired(study, *arms), course(study, *arms)
-    if one.way == "every" or difference is None or less is None or not every:
+    if way == "every" or difference is None or less is None or not every:
         return ""
     text = (
-        f"Memory {one.memory:,}, {one.label}, with {100 * less / every:.0f} % of the replay batches, ends"
+        f"{name}, with {100 * less / every:.0f} % of the replay batches, ends"
         f" {cells.points(difference)} against replay in every epoch"
     )
     sides = "" if found is None else cells.sides(found)
@@ -163,6 +167,7 @@ def elsewhere_lines(study: Beyond) -> list[str]:
         *markdown_table(("setting", "place", "method", "final accuracy %", "against ER, points"), rows),
         *cells.sentences(said),
         *_less_replay(study),
+        *_long_tasks(study),
     ]
 
 
@@ -174,6 +179,31 @@ def _less_replay(study: Beyond) -> list[str]:
         return []
     lines = frontier_lines(study, CNN)
     return ["", "### Is less replay enough for another network?", "", f"{setting}.{_machines(study)}", "", *lines]
+
+
+def _long_tasks(study: Beyond) -> list[str]:
+    """The field's question of another network; nothing where it is no other, or nothing was tried."""
+    points = long_tasks(study)
+    setting = cells.setting(study, f"{LONG_WITH_CNN}/spaced")
+    tried = [point for point in points if point.n]
+    if not tried or setting == cells.setting(study, f"field/{max(IN_FIELD)}/spaced"):
+        return []
+    steps = {p.label: study.row(f"{LONG_WITH_CNN}/{p.when}").mean("optimizer_steps") for p in tried}
+    return [
+        "",
+        "### And in longer tasks?",
+        "",
+        f"{setting}, every new example used in each epoch.",
+        "",
+        *frontier_table({OURS: points}),
+        *cells.sentences(
+            quarter_said(OURS, points),
+            [_beside_every(study, LONG_WITH_CNN, p.when, f"{OURS}, {p.label}") for p in tried],
+            f"Steps of a run: {'; '.join(f'{label}, {cells.count(number)}' for label, number in steps.items())}.",
+            cells.missing({OURS: ([p.label for p in points if not p.n], len(points))}),
+            cells.died((p.label, p) for p in points),
+        ),
+    ]
 
 
 def _machines(study: Beyond) -> str:

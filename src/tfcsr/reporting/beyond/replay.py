@@ -14,6 +14,22 @@ from tfcsr.reporting.pages import markdown_table, with_interval
 
 def frontier_lines(study: Beyond, where: str | None = None) -> list[str]:
     known = {method: frontier(study, method, where) for method in REPLAYING}
+    missing = {NAMES[method]: ([p.label for p in points if not p.n], len(points)) for method, points in known.items()}
+    return [
+        *frontier_table(known),
+        *effects_table({NAMES[method]: effects(study, method, where) for method in REPLAYING}),
+        *cells.sentences(
+            [quarter_said(method, points) for method, points in known.items()],
+            _effects_said(effects(study, OURS, where)),
+            _control_said(study) if where is None else "",
+            cells.missing(missing),
+            cells.died((f"{NAMES[p.method]}, {p.label}", p) for points in known.values() for p in points),
+        ),
+    ]
+
+
+def frontier_table(known: Mapping[str, Sequence[Point]]) -> list[str]:
+    """By method, each way to place replay that has runs."""
     header = (
         "method",
         "replay",
@@ -41,18 +57,7 @@ def frontier_lines(study: Beyond, where: str | None = None) -> list[str]:
         for point in points
         if point.n
     ]
-    missing = {NAMES[method]: ([p.label for p in points if not p.n], len(points)) for method, points in known.items()}
-    return [
-        *markdown_table(header, rows),
-        *effects_table({NAMES[method]: effects(study, method, where) for method in REPLAYING}),
-        *cells.sentences(
-            [_quarter_said(method, points) for method, points in known.items()],
-            _effects_said(effects(study, OURS, where)),
-            _control_said(study) if where is None else "",
-            cells.missing(missing),
-            cells.died((f"{NAMES[p.method]}, {p.label}", p) for points in known.values() for p in points),
-        ),
-    ]
+    return markdown_table(header, rows)
 
 
 def effects_table(known: Mapping[str, Effects]) -> list[str]:
@@ -73,7 +78,7 @@ def effects_table(known: Mapping[str, Effects]) -> list[str]:
     return ["", *markdown_table(("paired differences, points", *columns), rows)] if rows else []
 
 
-def _quarter_said(method: str, points: Sequence[Point]) -> str:
+def quarter_said(method: str, points: Sequence[Point]) -> str:
     target, name = quarter(points), NAMES[method]
     limit = f"{100 * QUARTER:g} % of the replay batches or fewer"
     if not any(point.when == "every" and point.n for point in points):
