@@ -38,7 +38,7 @@ from tfcsr.files import read_json
 from tfcsr.paper.dense import dense
 from tfcsr.paper.published import ARMS
 from tfcsr.paper.reproduction import open_study
-from tfcsr.reporting.reproduction import page_text
+from tfcsr.reporting.reproduction.page import page_text
 from tfcsr.reporting.tables import run_summary, run_table
 from tfcsr.reporting.view import document
 from tfcsr.spec import ORIGIN, RunSpec, load_spec_file

@@ -11,8 +11,10 @@ from tfcsr.experiments.expected import expected_seconds
 from tfcsr.experiments.study import Study
 from tfcsr.paper import reproduction as paper_study
 from tfcsr.paper.published import NAMES as PAPER_NAMES
-from tfcsr.reporting import reproduction, scenarios
-from tfcsr.reporting.beyond import page
+from tfcsr.reporting import scenarios
+from tfcsr.reporting.beyond import page as beyond_page
+from tfcsr.reporting.reproduction import page as paper_page
+from tfcsr.reporting.reproduction import terminal as paper_terminal
 from tfcsr.reporting.words import counted, rough_time
 from tfcsr.scenarios import study as scenarios_study
 
@@ -33,11 +35,13 @@ STUDIES = {
         tuple(PAPER_NAMES),
         "reproduce",
         paper_study.open_study,
-        reproduction.write_pages,
-        reproduction.outcome_lines,
-        reproduction.tables,
+        paper_page.write_pages,
+        paper_terminal.outcome_lines,
+        paper_terminal.tables,
     ),
-    "beyond": Kind(beyond_study.NAMES, "beyond", beyond_study.open_study, page.write_pages, page.outcome_lines),
+    "beyond": Kind(
+        beyond_study.NAMES, "beyond", beyond_study.open_study, beyond_page.write_pages, beyond_page.outcome_lines
+    ),
     "scenarios": Kind(
         scenarios_study.TARGETS,
         "scenarios",
