@@ -12,7 +12,7 @@ from tfcsr.experiments.history import HISTORY, history
 from tfcsr.experiments.reading import Results
 from tfcsr.files import sync_folder, write_bytes, writing
 from tfcsr.garbage import uncollected
-from tfcsr.reporting import learner_page
+from tfcsr.reporting.learner import page as learner_page
 from tfcsr.reporting.view import document
 
 LARGEST = 6_000_000  # bytes; nearly five of them are Plotly

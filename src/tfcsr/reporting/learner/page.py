@@ -1,22 +1,19 @@
 """The page of a learner: what it knows, since when, and what it is forgetting. One HTML file without any script."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
 
-from tfcsr.experiments.statistics import is_forgotten
-from tfcsr.reporting.series import shown
-from tfcsr.reporting.view import class_names, thinned
+from tfcsr.reporting.learner.document import Class, Instalment, Learner, Probe
+from tfcsr.reporting.view import thinned
 from tfcsr.reporting.words import rough_time
 
 LARGEST = 2_000_000  # bytes
 MOST_NAMED = 5  # of them, in the headline
-WHOLE = 1 << 53
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 HEIGHT, EDGE = 200, 12  # of the timeline, in pixels, and what is kept free above and below its marks
 
@@ -39,7 +36,7 @@ class Limits:
 
 def render(document: Mapping[str, Any]) -> bytes:
     """The page of a learner's document, in which nothing has to be what it should be. It asks nobody for anything."""
-    learner, limits = _Learner(document), Limits()
+    learner, limits = Learner(document), Limits()
     while True:
         raw: bytes = _page().render(policy=POLICY, css=_css(), **_view(learner, limits)).encode(errors="replace")
         if len(raw) <= LARGEST or limits == limits.halved():
@@ -70,244 +67,7 @@ def _css() -> Any:
     return Markup("".join((source / name).read_text(encoding="utf-8") for name in ("page.css", "learner.css")))
 
 
-# What the document says, as far as it can be read.
-
-
-@dataclass(frozen=True)
-class _Instalment:
-    number: int
-    when: str
-    source: str
-    examples: int | None
-    per_class: dict[int, int]
-    new: list[int]
-    again: list[int]
-    epochs: int | None
-    seconds: float | None
-    recall: dict[int, float]
-    overall: float | None
-
-
-@dataclass(frozen=True)
-class _Evaluation:
-    when: str
-    after: int
-    examples: int | None
-    accuracy: float | None
-    per_class: dict[int, float]
-
-
-@dataclass(frozen=True)
-class _Probe:
-    task: int
-    epoch: int | None
-    recall: float
-    passed: bool
-    per_class: dict[int, float]
-
-
-@dataclass
-class _Class:
-    """A class with its history: places among the instalments, and what was found there."""
-
-    name: str
-    learned: int | None = None
-    seen: int = 0
-    kept: int | None = None
-    asked: int = 0  # of an exam, if there is one
-    recall: list[tuple[int, float]] = field(default_factory=list)
-    now: float | None = None
-    accuracy: list[tuple[int, float]] = field(default_factory=list)
-
-    @cached_property
-    def best(self) -> float | None:
-        return max([value for _, value in self.recall] + ([] if self.now is None else [self.now]), default=None)
-
-    @property
-    def change(self) -> float | None:
-        return None if self.now is None or self.best is None else round(self.now - self.best, 1)
-
-    @property
-    def accuracy_last(self) -> float | None:
-        return self.accuracy[-1][1] if self.accuracy else None
-
-    @cached_property
-    def accuracy_best(self) -> float | None:
-        return max((value for _, value in self.accuracy), default=None)
-
-    @property
-    def accuracy_change(self) -> float | None:
-        last, best = self.accuracy_last, self.accuracy_best
-        return None if last is None or best is None else round(last - best, 1)
-
-    @cached_property
-    def lost(self) -> float:
-        """Points below its best, by recall or by accuracy."""
-        return -min(self.change or 0.0, self.accuracy_change or 0.0)
-
-    @cached_property
-    def recall_fell(self) -> bool:
-        return self.now is not None and self.best is not None and is_forgotten(self.now, self.best, self.asked)
-
-    @cached_property
-    def accuracy_fell(self) -> bool:
-        last, best = self.accuracy_last, self.accuracy_best
-        return last is not None and best is not None and is_forgotten(last, best)
-
-    @property
-    def forgotten(self) -> bool:
-        return self.recall_fell or self.accuracy_fell
-
-
-class _Learner:
-    def __init__(self, document: Mapping[str, Any]) -> None:
-        told = _mapping(document)
-        self.name = _text(told.get("name")) or "learner"
-        self.method, self.model = _text(told.get("method")), _text(told.get("model"))
-        self.version, self.made = _text(told.get("version")), _moment(told.get("made"))
-        self.capacity = _count(told.get("capacity")) or 0
-        self.overall = _percent(told.get("recall_overall"))
-        names = [name if isinstance(name, str) else "" for name in _list(told.get("classes"))]
-        called = class_names(names)
-        self.classes = [_Class(called.get(i, f"class {i}")) for i in range(len(names))]
-        entries = enumerate(map(_mapping, _list(told.get("instalments"))), start=1)
-        self.instalments = [self._instalment(entry, i) for i, entry in entries]
-        self.evaluations = [self._evaluation(_mapping(entry)) for entry in _list(told.get("evaluations"))]
-        probes = [self._probe(_mapping(entry)) for entry in _list(told.get("probes"))]
-        self.probes = [probe for probe in probes if probe is not None]
-        unfinished = told.get("unfinished")
-        self.unfinished = _mapping(unfinished) if isinstance(unfinished, Mapping) else None
-        self._tell(_list(told.get("kept")), _list(told.get("recall_now")), _list(told.get("exam")))
-
-    def _instalment(self, entry: Mapping[str, Any], place: int) -> _Instalment:
-        return _Instalment(
-            _count(entry.get("number")) or place,
-            _moment(entry.get("when")),
-            _text(entry.get("source"), 80),
-            _count(entry.get("examples")),
-            {label: n for label, value in self._by_class(entry.get("per_class")) if (n := _count(value)) is not None},
-            self._labels(entry.get("new")),
-            self._labels(entry.get("again")),
-            _count(entry.get("epochs")),
-            _seconds(entry.get("seconds")),
-            self._percents(entry.get("recall")),
-            _percent(entry.get("overall")),
-        )
-
-    def _evaluation(self, entry: Mapping[str, Any]) -> _Evaluation:
-        return _Evaluation(
-            _moment(entry.get("when")),
-            _count(entry.get("after")) or 0,
-            _count(entry.get("examples")),
-            _percent(entry.get("accuracy")),
-            self._percents(entry.get("per_class")),
-        )
-
-    def _probe(self, entry: Mapping[str, Any]) -> _Probe | None:
-        recall = _percent(entry.get("recall"))
-        if recall is None:
-            return None
-        found = self._percents(entry.get("per_class"))
-        return _Probe(
-            _count(entry.get("task")) or 0, _count(entry.get("epoch")), recall, entry.get("passed") is True, found
-        )
-
-    def _by_class(self, values: Any) -> list[tuple[int, Any]]:
-        """By class index, which JSON can only say as text."""
-        return [
-            (label, value)
-            for key, value in _mapping(values).items()
-            if (label := _label(key)) is not None and label < len(self.classes)
-        ]
-
-    def _percents(self, values: Any) -> dict[int, float]:
-        return {label: found for label, value in self._by_class(values) if (found := _percent(value)) is not None}
-
-    def _labels(self, values: Any) -> list[int]:
-        labels = [label for value in _list(values) if (label := _count(value)) is not None]
-        return [label for label in labels if label < len(self.classes)]
-
-    def _tell(self, kept: list[Any], now: list[Any], exam: list[Any]) -> None:
-        """Each class what was said of it."""
-        for one, count in zip(self.classes, kept, strict=False):
-            one.kept = _count(count)
-        for one, count in zip(self.classes, exam, strict=False):
-            one.asked = _count(count) or 0
-        for one, value in zip(self.classes, now, strict=False):
-            one.now = _percent(value)
-        for place, instalment in enumerate(self.instalments):
-            for label, count in instalment.per_class.items():
-                self.classes[label].seen += count
-            for label, value in instalment.recall.items():
-                self.classes[label].recall.append((place, value))
-            for label in [*instalment.new, *(label for label, n in instalment.per_class.items() if n)]:
-                if self.classes[label].learned is None:
-                    self.classes[label].learned = instalment.number
-        places = {instalment.number: place for place, instalment in enumerate(self.instalments)}
-        for evaluation in self.evaluations:
-            place = places.get(evaluation.after, 0 if not evaluation.after else max(len(places) - 1, 0))
-            for label, value in evaluation.per_class.items():
-                self.classes[label].accuracy.append((place, value))
-
-    @property
-    def kept(self) -> int:
-        return sum(one.kept or 0 for one in self.classes)
-
-    @cached_property
-    def exam(self) -> int:
-        """How many of them are never trained on: then these alone are asked."""
-        return sum(one.asked for one in self.classes)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list | tuple) else []
-
-
-def _moment(value: Any) -> str:
-    """A date and time to the minute, as people write them."""
-    text = _text(value)
-    return text.replace("T", " ")[:16] if re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d", text) else text
-
-
-def _text(value: Any, longest: int = 60) -> str:
-    return shown(value[: 2 * longest], longest).strip() if isinstance(value, str) else ""
-
-
-def _label(key: Any) -> int | None:
-    if isinstance(key, str):
-        return int(key) if key.isascii() and key.isdecimal() and len(key) < 10 else None
-    return _count(key)
-
-
-def _count(value: Any) -> int | None:
-    return value if type(value) is int and 0 <= value < WHOLE else None
-
-
-def _number(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < WHOLE:  # nor NaN
-        return None
-    return float(value)
-
-
-def _seconds(value: Any) -> float | None:
-    number = _number(value)
-    return None if number is None else max(0.0, number)
-
-
-def _percent(value: Any) -> float | None:
-    """To a tenth, as it is shown: what is said of it shall follow from what is seen of it."""
-    number = _number(value)
-    return None if number is None else round(min(100.0, max(0.0, number)), 1)
-
-
-# What the page shows of it.
-
-
-def _view(learner: _Learner, limits: Limits) -> dict[str, Any]:
+def _view(learner: Learner, limits: Limits) -> dict[str, Any]:
     left_out: list[str] = []
     low = _low([value for one in learner.classes for _, value in [*one.recall, *one.accuracy]])
     order = sorted(range(len(learner.classes)), key=lambda i: -learner.classes[i].lost)  # of equals the first seen
@@ -337,13 +97,13 @@ def _view(learner: _Learner, limits: Limits) -> dict[str, Any]:
     }
 
 
-def _knows(learner: _Learner) -> str:
+def _knows(learner: Learner) -> str:
     since = next((one.when for one in learner.instalments if one.when), "")
     classes = "1 class" if len(learner.classes) == 1 else f"{len(learner.classes):,} classes"
     return f"{classes} learned in {_many(len(learner.instalments), 'instalment')}{since and f' since {since}'}"
 
 
-def _remembers(learner: _Learner) -> str:
+def _remembers(learner: Learner) -> str:
     parts = []
     if learner.overall is not None:
         count = learner.exam or learner.kept
@@ -360,13 +120,13 @@ def _remembers(learner: _Learner) -> str:
     return "what is remembered is not known" + ("" if learner.capacity else ", for this method keeps no examples")
 
 
-def _forgotten(learner: _Learner, order: Sequence[int]) -> dict[str, Any]:
+def _forgotten(learner: Learner, order: Sequence[int]) -> dict[str, Any]:
     found = [learner.classes[i] for i in order if learner.classes[i].forgotten]
     named = found[:MOST_NAMED]
     return {"named": [(one.name, _signed(-one.lost)) for one in named], "more": len(found) - len(named)}
 
 
-def _nothing(learner: _Learner) -> str:
+def _nothing(learner: Learner) -> str:
     """That no class is said to be forgotten, as far as can be told."""
     if learner.exam:
         return "no class lost more than chance explains"
@@ -377,7 +137,7 @@ def _nothing(learner: _Learner) -> str:
     return "no class shows that it is being forgotten" if known else ""
 
 
-def _facts(learner: _Learner) -> list[tuple[str, str]]:
+def _facts(learner: Learner) -> list[tuple[str, str]]:
     facts = [("classes", f"{len(learner.classes):,}"), ("instalments", f"{len(learner.instalments):,}")]
     facts.append(("examples seen", f"{sum(one.seen for one in learner.classes):,}"))
     if learner.capacity:
@@ -392,16 +152,15 @@ def _facts(learner: _Learner) -> list[tuple[str, str]]:
     return facts
 
 
-def _unfinished(learner: _Learner) -> str:
-    if learner.unfinished is None:
+def _unfinished(learner: Learner) -> str:
+    one = learner.unfinished
+    if one is None:
         return ""
-    source = _text(learner.unfinished.get("source"), 80)
-    epoch, epochs = (_count(learner.unfinished.get(name)) for name in ("epoch", "epochs"))
-    where = f"epoch {epoch} of {epochs}" if epoch is not None and epochs is not None else ""
-    return ", ".join(filter(None, (source, where))) or "one that does not say what it is"
+    where = f"epoch {one.epoch} of {one.epochs}" if one.epoch is not None and one.epochs is not None else ""
+    return ", ".join(filter(None, (one.source, where))) or "one that does not say what it is"
 
 
-def _row(learner: _Learner, one: _Class, low: int, limits: Limits) -> dict[str, Any]:
+def _row(learner: Learner, one: Class, low: int, limits: Limits) -> dict[str, Any]:
     return {
         "name": one.name,
         "learned": one.learned,
@@ -418,7 +177,7 @@ def _row(learner: _Learner, one: _Class, low: int, limits: Limits) -> dict[str, 
     }
 
 
-def _spark(learner: _Learner, one: _Class, low: int, points: int) -> dict[str, str] | None:
+def _spark(learner: Learner, one: Class, low: int, points: int) -> dict[str, str] | None:
     """A class's history as two lines, of recall and of accuracy. All classes' have the same scales."""
     last = len(learner.instalments) - 1
 
@@ -442,7 +201,7 @@ def _spark(learner: _Learner, one: _Class, low: int, points: int) -> dict[str, s
     return {"recall": line(one.recall), "accuracy": line(one.accuracy), "dot": dot, "words": "; ".join(words)}
 
 
-def _listed(learner: _Learner, one: _Instalment, limits: Limits) -> dict[str, Any]:
+def _listed(learner: Learner, one: Instalment, limits: Limits) -> dict[str, Any]:
     def some(labels: Sequence[int]) -> tuple[list[str], int]:
         return [learner.classes[label].name for label in labels[: limits.named]], max(0, len(labels) - limits.named)
 
@@ -459,7 +218,7 @@ def _listed(learner: _Learner, one: _Instalment, limits: Limits) -> dict[str, An
     }
 
 
-def _recall_map(learner: _Learner, order: Sequence[int], limits: Limits, left_out: list[str]) -> dict[str, Any] | None:
+def _recall_map(learner: Learner, order: Sequence[int], limits: Limits, left_out: list[str]) -> dict[str, Any] | None:
     if not any(one.recall for one in learner.classes):
         return None
     heads = [
@@ -471,9 +230,7 @@ def _recall_map(learner: _Learner, order: Sequence[int], limits: Limits, left_ou
     return _map(learner, "instalments", order, heads, columns, overall, limits, left_out)
 
 
-def _accuracy_map(
-    learner: _Learner, order: Sequence[int], limits: Limits, left_out: list[str]
-) -> dict[str, Any] | None:
+def _accuracy_map(learner: Learner, order: Sequence[int], limits: Limits, left_out: list[str]) -> dict[str, Any] | None:
     if not learner.evaluations:
         return None
     heads = []
@@ -487,7 +244,7 @@ def _accuracy_map(
 
 
 def _map(
-    learner: _Learner,
+    learner: Learner,
     things: str,
     order: Sequence[int],
     heads: Sequence[tuple[str, str, str]],
@@ -514,7 +271,7 @@ def _map(
     return {"heads": [(heads[i][0], heads[i][2]) for i in drawn], "rows": body}
 
 
-def _timeline(learner: _Learner, limits: Limits, left_out: list[str]) -> dict[str, Any] | None:
+def _timeline(learner: Learner, limits: Limits, left_out: list[str]) -> dict[str, Any] | None:
     """Every probe in order, or as many as there is room for: then of those that failed first."""
     if not learner.probes:
         return None
@@ -548,7 +305,7 @@ def _timeline(learner: _Learner, limits: Limits, left_out: list[str]) -> dict[st
     }
 
 
-def _weakest(learner: _Learner, probe: _Probe) -> tuple[str, str] | None:
+def _weakest(learner: Learner, probe: Probe) -> tuple[str, str] | None:
     if not probe.per_class:
         return None
     label = min(probe.per_class, key=lambda label: (probe.per_class[label], label))

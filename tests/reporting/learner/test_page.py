@@ -11,7 +11,7 @@ import pytest
 
 from tests.reporting.chromium import EXECUTABLE, MISSING, chromium
 from tests.reporting.conftest import HOSTILE
-from tfcsr.reporting.learner_page import LARGEST, POLICY, Limits, render
+from tfcsr.reporting.learner.page import LARGEST, POLICY, Limits, render
 
 NAMES = ["t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot"]
 SECTIONS = ["now", "instalments", "recall", "accuracy", "probes", "beware"]

@@ -1,0 +1,1 @@
+"""What a learner knows, for a reader."""
