@@ -192,6 +192,14 @@ def test_replay_in_long_tasks():
     assert spaced.replace(unmixed="later") == steps != spaced
 
 
+def test_a_cpu_has_the_precision_of_a_gpu_where_its_runs_are_held_against_those():
+    """And these are still the runs that a GPU makes of themselves. The small benchmarks are of CPUs alone."""
+    for name, arm in ARMS.items():
+        spec = arm.spec(0)
+        assert spec.precision == ("auto" if name.startswith("small/") else "bf16"), name
+        assert question(spec.replace(precision="auto", device="cuda")) == question(spec.replace(device="cuda"))
+
+
 def test_where_three_seeds_tell_no_more_are_run():
     """What is asked in full is there; all else of these sections has three, on small benchmarks as many as ever."""
     of = {"adapting": "adapting", "ablation": "ablation"} | {f"frontier/{method}": method for method in REPLAYING}
@@ -206,7 +214,7 @@ def test_where_three_seeds_tell_no_more_are_run():
 
 
 def test_another_network_is_asked_the_same():
-    """It differs from what the paper's budget has in the model alone; in what is held against it the arithmetic too."""
+    """It differs from what the paper's budget has in the model alone."""
     ways = {when for method in REPLAYING for when in WHEN if f"elsewhere/cnn/frontier/{method}/{when}" in ARMS}
     assert ways == {"every", "spaced", "fourth", "eight", "same-new"}
     for method in REPLAYING:
