@@ -55,6 +55,16 @@ def test_a_warm_up_longer_than_the_task_reaches_the_rate_in_its_last_step():
         assert found == pytest.approx([0.1 * k for k in range(1, 9)])
 
 
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_a_task_may_be_all_warm_up_where_steps_count(schedule):
+    # Of a pass of 14 steps 4 are taken: the others have a rate, but are planned in vain.
+    spec = make_spec(method="finetune", epochs=1, lr=0.8, lr_schedule=schedule, warmup_epochs=1)
+    assert rates(spec, 0, 1, 14, 4).tolist() == pytest.approx([0.2, 0.4, 0.6, 0.8] + 10 * [0.8])
+    training = trained(method="tfcsr-distill", steps=4, epochs=1)
+    assert training.spec.warmup_epochs == 1
+    assert training.optimizer_steps == 3 * 4
+
+
 def test_a_constant_rate_is_no_list_of_rates():
     assert rates(make_spec(method="finetune"), 0, 4, 5, 5) is None
 

@@ -77,7 +77,7 @@ def rates(spec: RunSpec, start: float, epochs: int, steps: int, per_epoch: float
         before = start + (step - 1) / per_epoch
         if before < rise:
             found.append(spec.lr * min(1.0, now / rise))
-        elif spec.lr_schedule == "cosine":
+        elif spec.lr_schedule == "cosine" and rise < epochs:
             # A pass that is cut off has steps planned beyond the task's end.
             turn = min(math.pi, math.pi * (before - rise) / (epochs - rise))
             found.append(spec.lr * 0.5 * (1 + math.cos(turn)))
