@@ -377,6 +377,16 @@ def test_a_method_without_a_memory_has_nothing_to_forget():
     assert taught(A, method="ewc").forget("m") == 0
 
 
+def test_why_there_is_nothing_to_ask_about():
+    with refused("nothing to ask about", "method ewc keeps no examples"):
+        taught(A, method="ewc").recall()
+    learner = taught(A, method="tfcsr-spaced")
+    for label in A:
+        learner.forget(label)
+    with refused("nothing to ask about", "every example kept was forgotten"):
+        learner.recall()
+
+
 # Exported
 
 

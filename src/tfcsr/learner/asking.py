@@ -133,9 +133,9 @@ class Asking(State):
         with settings(self.spec):
             recall = self._ask()
         if recall is None:
-            raise SpecError(
-                f"method {self.spec.method} keeps no examples to ask about: evaluate(x, y) says what is known"
-            )
+            keeps = "buffer_capacity" in self.spec.options()
+            why = "every example kept was forgotten" if keeps else f"method {self.spec.method} keeps no examples"
+            raise SpecError(f"there is nothing to ask about, {why}: evaluate(x, y) says what is known")
         names = self.classes
         per_class = by_label(recall.per_class, names)
         best = by_label(best_of(self._history.instalments, "recall"), names)
