@@ -550,3 +550,13 @@ def test_light_dark_and_small(browser, kind, width, scheme, whole, tmp_path):
     visited.screenshot(path=tmp_path / "page.png", full_page=True)
     assert wrong == []
     visited.close()
+
+
+@pytest.mark.skipif(EXECUTABLE is None, reason=MISSING)
+def test_a_window_of_a_thousand_pixels_shows_an_instalment_whole(browser, whole, tmp_path):
+    (tmp_path / "page.html").write_bytes(render(whole))
+    visited = browser.new_page(viewport={"width": 1000, "height": 900})
+    visited.goto((tmp_path / "page.html").as_uri())
+    hidden = "one => one.scrollWidth - one.clientWidth"
+    assert visited.locator("#instalments .scroll").evaluate(hidden) == 0
+    visited.close()
