@@ -172,7 +172,7 @@ def goes_on_from_its_state_to_the_same_bits(method: str) -> None:
     fields = {"method": method, "augment": "crop-flip", "max_epochs": 4, "mastery_threshold": 100, "lr": 1e-4}
     whole = outcome(trained(**fields))
     for task, epoch in ((1, 1), (2, 2), (3, 3)):
-        resumed = _stopped_and_resumed(task, epoch, fields)
+        resumed = stopped_and_resumed(task, epoch, fields)
         assert resumed is None or outcome(resumed) == whole, (
             f"resumed after task {task}, epoch {epoch}, the run ends elsewhere: is all that changes in state_dict?"
         )
@@ -182,7 +182,7 @@ class _Stop(Exception):
     """Ends a run from outside, between two epochs."""
 
 
-def _stopped_and_resumed(task: int, epoch: int, fields: dict[str, Any]) -> Training | None:
+def stopped_and_resumed(task: int, epoch: int, fields: dict[str, Any]) -> Training | None:
     """None where the method never comes to that epoch."""
     saved: dict[str, Any] = {}
     with one_thread():
