@@ -132,11 +132,9 @@ WHEN_LONG: Mapping[str, tuple[str, Mapping[str, Any]]] = {
         "replay in every epoch of tasks 2 and 3, then spaced",
         {"replay_epochs": f"none/all/all/{SPACED_LONG}"},
     ),
-    # As many steps as with replay in every epoch, each with as many new images.
-    "steps": ("spaced replay, half batches without it", {"unmixed": "later"}),
 }
 # By the size of the memory, which of these are run.
-IN_FIELD: Mapping[int, tuple[str, ...]] = {500: ("spaced",), 2000: ("spaced", "every", "fourth", "eased")}
+IN_FIELD: Mapping[int, tuple[str, ...]] = {500: ("spaced",), 2000: tuple(WHEN_LONG)}
 # Those whose replay is placed otherwise.
 REPLAYING = ("er", "er-ace", OURS)
 # Where it is asked how little replay is enough, or what there is to gain, arms have as many seeds as are asked for. The
