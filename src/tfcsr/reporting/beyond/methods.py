@@ -147,7 +147,10 @@ def _beside_every(study: Beyond, place: str, way: str, name: str) -> str:
         f"{name}, with {100 * less / every:.0f} % of the replay batches, ends"
         f" {cells.points(difference)} against replay in every epoch"
     )
-    sides = "" if found is None else cells.sides(found)
+    if found is None:
+        return f"{text}."
+    sides = cells.sides(found)
+    text += f", in the mean over the tasks {cells.points(found.mean)}"
     return text + (f"; it is {sides}." if sides else ".")
 
 
