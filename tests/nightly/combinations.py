@@ -11,7 +11,6 @@ import random
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ import numpy as np
 
 import tfcsr
 from tests.nightly.fuzz import is_refused
-from tfcsr.errors import TfcsrError
 from tfcsr.methods import METHODS
 from tfcsr.options import Option
 from tfcsr.registry import Registry
@@ -38,6 +36,8 @@ LISTS = ("all", "none", "due", "2", "1,3", "none/1,2/3", "all/none/2")
 # With dropout, the stand-in for CUDA graphs draws elsewhere than a plain step.
 MODELS = ("tiny-linear", "tiny-bn", "tiny-dropout")
 LABELS = ("a", "b", "c", "é", "6", "x y", 7)
+# Else hardly anything would be tried.
+MOST_REFUSED = 0.6
 
 Fields = dict[str, Any]
 
@@ -111,7 +111,7 @@ def one_run(rng: random.Random) -> bool:
 def runs(count: int, seed: int) -> str:
     rng = random.Random(seed)
     refused = sum(one_run(rng) for _ in range(count))
-    assert refused < count
+    assert refused < MOST_REFUSED * count
     return f"{count} runs, {refused} refused"
 
 
@@ -129,7 +129,7 @@ def kept(learner: tfcsr.Learner, x: np.ndarray, folder: Path) -> tfcsr.Learner:
     learner.save(folder)
     write_report(folder)
     loaded = tfcsr.Learner.load(folder)
-    with suppress(TfcsrError):  # it has learned nothing yet
+    if learner.classes:
         assert list(learner.predict(x)) == list(loaded.predict(x)), "a loaded learner answers otherwise"
     return loaded
 
@@ -181,7 +181,7 @@ def learners(count: int, seed: int) -> str:
     with tempfile.TemporaryDirectory() as place:
         found = [one_learner(rng, Path(place) / f"{i}") for i in range(count)]
     actions, refused = (sum(column) for column in zip(*found, strict=True))
-    assert refused < actions
+    assert refused < MOST_REFUSED * actions
     return f"{count} learners, {actions} actions, {refused} refused"
 
 
