@@ -38,7 +38,7 @@ OTHER_VALUES = {
     "distill_weight": 3.0,
     "distill_scaling": "none",
     "temperature": 1.0,
-    "new_classes": "all",
+    "new_classes": "balanced",
     "feature_weight": 3.0,
     "cutmix": 0.0,
     "schedule_per": "class",

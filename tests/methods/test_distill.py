@@ -135,7 +135,7 @@ def test_features_have_their_gradient():
     training = begun(2, model="tiny-bn", distill_weight=0.0)
     batch, logits = a_batch(training, (0, 5), ())
     method, everything = training.method, torch.ones(CLASSES, dtype=torch.bool)
-    by_label, _ = by_labels(batch, logits, method.own, everything, method.arriving, None)
+    by_label, _ = by_labels(batch, logits, method.own, everything, method.raised, method.arriving, None)
     grown = method.loss(batch, logits) - by_label
     grown.backward()
     assert all(w.grad.abs().sum() > 0 for name, w in training.model.named_parameters() if name.startswith("0."))
@@ -235,7 +235,7 @@ def test_bare_of_what_it_adds_it_is_er_ace(replayed):
     assert training.method.loss(batch, logits).item() == pytest.approx(ace.loss(batch, logits).item(), rel=1e-6)
 
 
-@pytest.mark.parametrize("new_classes", ["own", "all"])
+@pytest.mark.parametrize("new_classes", ["own", "all", "balanced"])
 @pytest.mark.parametrize("temperature", [0.05, 4.0, 100.0])
 def test_logits_of_classes_not_yet_seen_get_no_gradient(new_classes, temperature):
     training = begun(2, new_classes=new_classes, temperature=temperature)
@@ -259,6 +259,94 @@ def test_new_examples_do_not_push_old_classes_but_for_what_holds_them():
     training.method.loss(batch, logits).backward()
     assert (logits.grad[:3, [4, 1]] == 0).all()
     assert (logits.grad[3:, [4, 1, 0, 5]] != 0).all()
+
+
+# Balanced: by what an epoch trains on
+
+
+def balanced(task=3, **fields):
+    return begun(task, new_classes="balanced", distill_weight=0.0, feature_weight=0.0, **fields)
+
+
+def shares(labels):
+    return {label: labels.count(label) / len(labels) for label in labels}
+
+
+def weighed(rows, labels, share):
+    """The cross-entropy in which each class weighs as much as its share."""
+    total = 0.0
+    for row, y in zip(rows, labels, strict=True):
+        total -= math.log(share[y] * math.exp(row[y]) / sum(share[c] * math.exp(row[c]) for c in share))
+    return total / len(rows)
+
+
+def keep_fewer(training, label, count):
+    """Of this class no more in the memory, so that it has another share than the rest."""
+    buffer = training.learner.buffer
+    labels = buffer.y[: len(buffer)]
+    labels[(labels == label).nonzero().squeeze(1)[count:]] = 4
+    assert labels.tolist().count(label) == count
+
+
+@pytest.mark.parametrize("replayed", [(), (4, 1, 1, 0, 5, 2, 3)], ids=["unmixed", "mixed"])
+def test_balanced_each_class_weighs_as_much_as_its_share_of_what_is_trained_on(replayed):
+    training = balanced(replay_epochs="all" if replayed else "none")
+    task, buffer = training.tasks.task(3), training.learner.buffer
+    task.train.y[:20] = 2  # more of one new class than of the other
+    keep_fewer(training, 1, 2)
+    training.method.mix(task, 1)
+    share, kept = shares(task.train.y.tolist()), shares(buffer.y[: len(buffer)].tolist())
+    assert share[2] != share[3]
+    if replayed:
+        share = {label: share.get(label, 0.0) + kept.get(label, 0.0) for label in range(CLASSES)}
+        assert len({round(value, 6) for value in share.values()}) > 3
+    batch, logits = a_batch(training, (3, 2, 2, 3, 3), replayed)
+    rows, y = logits.tolist(), batch.y.tolist()
+    expected = weighed(rows[:5], y[:5], share) + (weighed(rows[5:], y[5:], share) if replayed else 0.0)
+    assert training.method.loss(batch, logits).item() == pytest.approx(expected, rel=1e-5)
+
+
+def test_balanced_it_is_with_nothing_to_replay_what_it_is_among_its_own():
+    """As many of one new class as of the other, so that none is raised above the other."""
+    losses = []
+    for new_classes in ("balanced", "own"):
+        training = begun(3, new_classes=new_classes, replay_epochs="none")
+        task = training.tasks.task(3)
+        task.train.y[:] = torch.tensor([3, 2]).repeat(len(task.train) // 2)
+        training.method.mix(task, 1)
+        batch, logits = a_batch(training, (3, 2, 2, 3, 3), ())
+        losses.append(training.method.loss(batch, logits).item())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+
+
+@pytest.mark.parametrize(("new_classes", "neutral"), [("balanced", True), ("all", False), ("own", False)])
+def test_balanced_what_says_nothing_stays_so_whatever_the_shares(new_classes, neutral):
+    """Where images tell nothing, no class is to be preferred: on what is trained on, the loss asks for no change."""
+    training = begun(3, new_classes=new_classes, distill_weight=0.0, feature_weight=0.0, replay_epochs="all")
+    task, buffer = training.tasks.task(3), training.learner.buffer
+    keep_fewer(training, 1, 2)
+    training.method.mix(task, 1)
+    batch, _ = a_batch(training, task.train.y.tolist(), buffer.y[: len(buffer)].tolist())
+    logits = torch.zeros((len(batch.y), CLASSES), requires_grad=True)
+    training.method.loss(batch, logits).backward()
+    wished = logits.grad.sum(dim=0).abs().max()
+    assert (wished < 1e-6) == neutral
+
+
+def test_balanced_by_class_it_goes_by_what_is_due_and_what_arrives():
+    training = balanced(schedule_per="class", replay_epochs="due", replay_least=0)
+    method, task, buffer = training.method, training.tasks.task(3), training.learner.buffer
+    for label, state in method.agenda.classes.items():
+        method.agenda.classes[label] = dataclasses.replace(state, next_epoch=1 if label == 4 else 999)
+    assert method.mix(task, 1).replay > 0
+    assert method.due == [4]
+    kept = [label for label in buffer.y[: len(buffer)].tolist() if label in (2, 3, 4)]
+    share, among = shares(task.train.y.tolist()), shares(kept)
+    share = {label: share.get(label, 0.0) + among[label] for label in (2, 3, 4)}
+    batch, logits = a_batch(training, (3, 2, 2), (4, 3, 2, 4))
+    rows, y = logits.tolist(), batch.y.tolist()
+    expected = weighed(rows[:3], y[:3], share) + weighed(rows[3:], y[3:], share)
+    assert method.loss(batch, logits).item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_network_that_has_not_moved_is_at_no_distance():

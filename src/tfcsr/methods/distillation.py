@@ -10,21 +10,45 @@ from tfcsr.methods.base import NEVER, Batch, within
 
 
 def by_labels(
-    batch: Batch, logits: Tensor, own: Tensor, rivals: Tensor, arriving: Tensor, task_of: Tensor | None
+    batch: Batch,
+    logits: Tensor,
+    own: Tensor,
+    rivals: Tensor,
+    raised: Tensor,
+    arriving: Tensor,
+    task_of: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """CE(new, over their own classes) + CE(replayed, over their rivals); and how many of the new are told right among
-    those that arrive.
+    """CE(new, over their own classes) + CE(replayed, over their rivals), of logits raised by so much; and how many of
+    the new are told right among those that arrive.
     """
     logits, new = logits.float(), batch.new
+    trained = logits + raised
 
     def loss(y: Tensor) -> Tensor:
-        reached = within(logits, y, task_of)
+        reached = within(trained, y, task_of)
         of_new = F.cross_entropy(reached[:new].masked_fill(~own, NEVER), y[:new])
         replayed = reached[new:].masked_fill(~rivals, NEVER)
         return of_new + F.cross_entropy(replayed, y[new:]) if len(replayed) else of_new
 
     told = logits.detach()[:new].masked_fill(~arriving, NEVER).argmax(dim=1)
     return batch.blend(loss), (told == batch.y[:new]).sum()
+
+
+def log_shares(new: Tensor, replayed: Tensor, rivals: Tensor) -> Tensor:
+    """The log of each class's share in training, by the labels of what is trained on: new and replayed examples count
+    alike, as in the loss, and of the replayed those of `rivals` alone. A class of which there is nothing has no share.
+
+    A logit raised by it says in the end what it would if all classes had the same share (Ren et al. 2020).
+    """
+    share = _counts(new, rivals) / max(1, len(new))
+    kept = _counts(replayed, rivals) * rivals
+    share = share + kept / kept.sum().clamp(min=1)
+    return share.log().clamp(min=NEVER)
+
+
+def _counts(labels: Tensor, classes: Tensor) -> Tensor:
+    # Not bincount, for which the device would be waited for.
+    return torch.zeros_like(classes, dtype=torch.int64).index_add_(0, labels, torch.ones_like(labels))
 
 
 def drift(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 RECIPE = {"optimizer": "adamw", "lr": 7e-4, "weight_decay": 0.1, "lr_schedule": "cosine", "warmup_epochs": 1.0}
 # At threshold 0 the gap grows whatever is recalled; docs/beyond says why. A short task has no epoch to spare.
 DUE = {"replay_epochs": "due", "replay_least": 300, "mastery_threshold": 0.0}
-OWN = "classes in the softmax of new examples: those of their `own` task, or `all` classes seen"
+OWN = "classes that new examples compete with: of their `own` task, `all` seen, or `balanced`, all by their shares"
 SCALING = "how distill_weight grows: by the `root` of old classes / new classes, or not (`none`)"
 FEATURES = "weight of the distillation of features: 1 - their cosine with those before the task"
 CUTMIX = "share of the batches whose images get a patch of another image (CutMix); none with augment none"
@@ -37,7 +37,7 @@ class DistilledConsolidation(Consolidation):
         Option("distill_weight", float, 0.5, "weight of the distillation loss", low=0, high=1e6),
         Option("distill_scaling", str, "root", SCALING, choices=("root", "none")),
         Option("temperature", float, 4.0, "temperature of the distillation", low=0.01, high=1e3),
-        Option("new_classes", str, "own", OWN, choices=("own", "all")),
+        Option("new_classes", str, "own", OWN, choices=("own", "all", "balanced")),
         Option("feature_weight", float, 1.0, FEATURES, low=0, high=1e6),
         Option("cutmix", float, 0.5, CUTMIX, low=0, high=1),
     )
@@ -53,6 +53,7 @@ class DistilledConsolidation(Consolidation):
         # As tensors that are changed in place: a recorded step goes on reading them.
         none = torch.zeros(learner.classes, dtype=torch.bool, device=learner.device)
         self.past, self.arriving, self.own, self.rivals = (none.clone() for _ in range(4))
+        self.raised = none.float()  # what is added to logits where classes count by their share
 
     def begin_task(self, task: "Task") -> None:
         self.past.copy_(self.known)
@@ -72,6 +73,11 @@ class DistilledConsolidation(Consolidation):
         self.rivals.copy_(self.known)
         if self.among:  # a class of which nothing is replayed is not to be pushed away
             self.rivals.zero_()[self.among] = True
+        if self.spec.new_classes == "balanced":
+            from tfcsr.methods.distillation import log_shares
+
+            kept = self.learner.buffer.y[: len(self.learner.buffer) if mix.replay else 0]
+            self.raised.copy_(log_shares(task.train.y, kept, self.rivals))
         return mix
 
     def loss(self, batch: Batch, logits: "Tensor") -> "Tensor":
@@ -79,7 +85,7 @@ class DistilledConsolidation(Consolidation):
 
         fused, task_of = self.learner.fused, self.learner.task_of
         loss: Tensor
-        loss, right = fused(by_labels)(batch, logits, self.own, self.rivals, self.arriving, task_of)
+        loss, right = fused(by_labels)(batch, logits, self.own, self.rivals, self.raised, self.arriving, task_of)
         self.answered(right, batch.new)
         if self.old is not None:
             with torch.no_grad():
