@@ -132,6 +132,7 @@ OF_WHEN = {
 
 def plausible(name: str, seed: int) -> float:
     """Something like what might come out."""
+    name = name.removeprefix("balanced/")
     if name.startswith("small/"):  # a question of another section, or ours as it is
         name = name.split("/", 2)[2]
     section, *rest = name.split("/")

@@ -210,6 +210,23 @@ WITHOUT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "strong": ("crop and flip alone", {"augment": "crop-flip"}),
     "herding": ("class-balanced instead of herded memory", {"policy": "class-balanced"}),
 }
+# Runs that are made again with a loss in which each class weighs as much as its share of training; when they replay.
+BALANCED: Mapping[str, str] = {
+    f"accuracy/{OURS}": WHEN["spaced"][0],
+    f"frontier/{OURS}/every": WHEN["every"][0],
+    "field/500/spaced": WHEN_LONG["spaced"][0],
+    "field/2000/spaced": WHEN_LONG["spaced"][0],
+    f"elsewhere/mnist/{OURS}": "by its own rule",
+    f"elsewhere/{CNN}/{OURS}": WHEN["spaced"][0],
+    f"elsewhere/{CNN}/frontier/{OURS}/every": WHEN["every"][0],
+    **{f"small/{small}/frontier/{OURS}/{when}": WHEN[when][0] for small in SMALL for when in ("spaced", "every")},
+}
+# Of these, two that differ in how much they replay: less, then more.
+LESS_REPLAY: Mapping[str, str] = {
+    f"accuracy/{OURS}": f"frontier/{OURS}/every",
+    f"elsewhere/{CNN}/{OURS}": f"elsewhere/{CNN}/frontier/{OURS}/every",
+    **{f"small/{small}/frontier/{OURS}/spaced": f"small/{small}/frontier/{OURS}/every" for small in SMALL},
+}
 # What a memory may keep instead of what herding chooses; class-balanced is there without herding.
 POLICIES = ("reservoir", "ipm", "gradient")
 
@@ -261,7 +278,17 @@ def _arms() -> dict[str, Arm]:
         arms[f"{LONG_WITH_CNN}/{when}"] = Arm(label, long, seeds=THREE)
     for name, fields in _choices().items():
         arms[f"choices/{name}"] = Arm(name, {**fields, "held_out": 0.1}, seeds=1, first_seed=100)
-    return {name: arm if name.startswith("small/") else _as_on_gpu(arm) for name, arm in arms.items()}
+    arms = {name: arm if name.startswith("small/") else _as_on_gpu(arm) for name, arm in arms.items()}
+    return arms | {balanced(name): _balanced(arms[name]) for name in BALANCED}
+
+
+def balanced(name: str) -> str:
+    """The arm that is this one with the balanced loss."""
+    return f"balanced/{name}"
+
+
+def _balanced(arm: Arm) -> Arm:
+    return replace(arm, fields={**arm.fields, "new_classes": "balanced"}, per_class=False)
 
 
 def _as_on_gpu(arm: Arm) -> Arm:
@@ -347,6 +374,7 @@ SECTIONS: Mapping[str, str] = {
     "adapting": "Does adapting pay?",
     "exam": "Is the exam honest?",
     "ablation": "What each ingredient is worth",
+    "balanced": "New against old, balanced",
     "policies": "What the memory keeps",
     "field": "Against the field: 50 epochs",
     "elsewhere": "Elsewhere",

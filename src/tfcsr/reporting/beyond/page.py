@@ -14,6 +14,7 @@ from tfcsr.beyond.verdicts import MARGIN, QUARTER, reached
 from tfcsr.experiments.statistics import FEWEST, Estimate
 from tfcsr.files import write_bytes
 from tfcsr.reporting.beyond import cells
+from tfcsr.reporting.beyond.balance import balance_lines
 from tfcsr.reporting.beyond.exam import exam_lines
 from tfcsr.reporting.beyond.figures import CAPTIONS, DRAWN
 from tfcsr.reporting.beyond.ingredients import ablation_lines, choice_lines, policy_lines
@@ -39,6 +40,7 @@ SAID: Mapping[str, Callable[[Beyond], list[str]]] = {
     "adapting": adapting_lines,
     "exam": exam_lines,
     "ablation": ablation_lines,
+    "balanced": balance_lines,
     "policies": policy_lines,
     "field": field_lines,
     "elsewhere": elsewhere_lines,

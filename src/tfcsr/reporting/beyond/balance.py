@@ -1,0 +1,75 @@
+"""What a balanced loss is worth, setting by setting."""
+
+from tfcsr.beyond.arms import OURS
+from tfcsr.beyond.balance import balance, less_replay
+from tfcsr.beyond.study import Beyond
+from tfcsr.reporting.beyond import cells
+from tfcsr.reporting.pages import markdown_table, with_interval
+from tfcsr.reporting.words import counted
+
+WHAT = (
+    f"`{OURS}` with `new_classes balanced`, against `own`. With `own` a new example competes with the classes of its"
+    " task alone. With `balanced` new and replayed examples compete with all classes that the epoch trains on, and each"
+    " logit is raised by the logarithm of its class's share of that training (Ren et al. 2020). An epoch without replay"
+    " has new classes alone: there the two differ only where classes of a task have unequal numbers of examples."
+)
+
+
+def balance_lines(study: Beyond) -> list[str]:
+    found = balance(study)
+    known = [one for one in found if one.balanced.n]
+    rows = [
+        (
+            cells.setting(study, one.arm),
+            one.when,
+            with_interval(one.own.accuracy),
+            with_interval(one.balanced.accuracy),
+            cells.difference(one.balanced),
+            cells.verdict(one.balanced),
+            with_interval(one.along, "+", without="–"),
+        )
+        for one in known
+    ]
+    words = [cells.verdict(one.balanced) for one in known]
+    places = {one.arm: f"{cells.setting(study, one.arm)}, replay: {one.when}" for one in found}
+    header = (
+        "setting",
+        "replay",
+        "`own`: final accuracy %",
+        "`balanced`: final accuracy %",
+        "difference, points",
+        "verdict",
+        "in the mean over the tasks, points",
+    )
+    return [
+        WHAT,
+        "",
+        *markdown_table(header, rows),
+        *_less_replay(study),
+        *cells.sentences(
+            f"Of {counted(len(known), 'row')} `balanced` is better in {words.count('better')}, worse in"
+            f" {words.count('worse')}; {words.count('open')} are open.",
+            [f"Without runs yet: {places[one.arm]}." for one in found if not one.balanced.n],
+            cells.died((f"{places[one.arm]}, balanced", one.balanced) for one in found),
+        ),
+    ]
+
+
+def _less_replay(study: Beyond) -> list[str]:
+    rows = [
+        (
+            cells.setting(study, one.arm),
+            with_interval(one.own, "+", without="–"),
+            with_interval(one.balanced, "+", without="–"),
+            one.verdict,
+        )
+        for one in less_replay(study)
+        if one.balanced is not None
+    ]
+    header = (
+        "epochs 1, 3, 5, 8, 13 against replay in every epoch",
+        "`own`, points",
+        "`balanced`, points",
+        "verdict of `balanced`",
+    )
+    return ["", *markdown_table(header, rows)] if rows else []
