@@ -3,6 +3,7 @@
     python -m benchmarks.fashion --lay-out fashion     # fashion/week1, week2, week3 and test, a directory per class
     python -m benchmarks.fashion --seeds 3             # accuracy of three instalments and of joint on the same data
     python -m benchmarks.fashion --methods tfcsr-distill --exam-shares 0,0.1    # what recall says beside it
+    python -m benchmarks.fashion --methods tfcsr-distill,tfcsr-distill:new_classes=balanced    # with an option
 
 The four IDX files are those of Debian's package dataset-fashion-mnist, or lie in the folder given with --data.
 """
@@ -18,11 +19,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from benchmarks.measure import refuse
+
+if TYPE_CHECKING:
+    from tfcsr import Learner
 
 DEBIAN = "/usr/share/datasets/fashion-mnist"
 NAMES = ("t-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle-boot")
@@ -70,21 +74,32 @@ def lay_out(data: Path, out: Path, most: int = 0) -> None:
                 list(pool.map(write, ((place / f"{i:05}.png", x) for i, x in enumerate(images[: most or None]))))
 
 
+def learner_of(method: str, seed: int, epochs: int, device: str, exam_share: float) -> "Learner":
+    """A learner that has learned nothing. The method may have an option: `name:option=value`."""
+    from tfcsr import METHODS, Learner
+
+    name, _, option = method.partition(":")
+    fields: dict[str, Any] = {"method": name, "seed": seed, "epochs": epochs, "device": device}
+    if any(option.name == "buffer_capacity" for option in METHODS.options(name)):
+        fields |= {"buffer_capacity": CAPACITY, "exam_share": exam_share}
+    if option:
+        field, _, value = option.partition("=")
+        fields[field] = value
+    return Learner(model="cnn", **fields)
+
+
 def accuracy(folder: Path, method: str, seed: int, epochs: int, device: str, exam_share: float) -> dict[str, Any]:
     """What is known of all classes after the three instalments, on test images; and what the learner recalls, from its
     memory alone.
     """
-    from tfcsr import METHODS, Learner
-
-    has_memory = any(option.name == "buffer_capacity" for option in METHODS.options(method))
-    memory: dict[str, Any] = {"buffer_capacity": CAPACITY, "exam_share": exam_share} if has_memory else {}
-    learner = Learner(model="cnn", method=method, seed=seed, epochs=epochs, device=device, **memory)
+    learner = learner_of(method, seed, epochs, device, exam_share)
+    has_memory = learner.spec.get("buffer_capacity") is not None
     seconds = sum(learner.learn(folder / f"week{week}").seconds for week in range(1, len(WEEKS) + 1))
     found = learner.evaluate(folder / "test")
     recalled = learner.recall() if has_memory else None
     return {
         "method": method,
-        "exam_share": memory.get("exam_share", 0.0),
+        "exam_share": exam_share if has_memory else 0.0,
         "seed": seed,
         "accuracy": round(found.accuracy, 2),
         "per_class": {label: round(value, 1) for label, value in found.per_class.items()},
@@ -138,6 +153,14 @@ def main() -> None:
         refuse(f"--exam-shares {options.exam_shares}: give numbers from 0 to 0.9, as in 0,0.1")
     if not all(0 <= share <= 0.9 for share in shares):
         refuse(f"--exam-shares {options.exam_shares}: each must be from 0 to 0.9")
+    from tfcsr import TfcsrError
+
+    methods = options.methods.split(",")
+    try:
+        for method in methods:
+            learner_of(method, 0, options.epochs, options.device, 0.0)
+    except TfcsrError as error:
+        refuse(f"--methods {options.methods}: {error}")
     if options.lay_out is not None:
         lay_out(options.data, options.lay_out, options.most)
         return
@@ -145,7 +168,7 @@ def main() -> None:
         lay_out(options.data, Path(folder), options.most)
         rows = []
         for seed in range(options.seeds):
-            for method, share in itertools.product(options.methods.split(","), shares):
+            for method, share in itertools.product(methods, shares):
                 rows.append(accuracy(Path(folder), method, seed, options.epochs, options.device, share))
                 print(json.dumps(rows[-1]), flush=True)
     import torch

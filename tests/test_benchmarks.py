@@ -111,6 +111,8 @@ def test_measurements_are_taken_in_turns():
         (["cpu", "--json", "nowhere/cpu.json"], "there is no folder nowhere"),
         (["fashion", "--exam-shares", "0,abc"], "--exam-shares 0,abc: give numbers"),
         (["fashion", "--exam-shares", "0,nan"], "each must be from 0 to 0.9"),
+        (["fashion", "--methods", "er,tfcsr-distil"], "unknown method 'tfcsr-distil'"),
+        (["fashion", "--methods", "tfcsr-distill:new_classes=none"], "new_classes 'none'"),
         *(
             pytest.param([name], "no GPU", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here"))
             for name in ("gpu", "packing")
@@ -166,6 +168,8 @@ def test_fashion_comes_in_three_instalments(tmp_path):
     assert len(found["per_class"]) == len(found["recall_per_class"]) == 10
     judged = fashion.accuracy(tmp_path / "out", "tfcsr", 0, 1, "cpu", 0.5)
     assert 0 < judged["asked"] < found["asked"] == 40
+    weighed = fashion.accuracy(tmp_path / "out", "tfcsr-distill:new_classes=balanced", 0, 1, "cpu", 0.0)
+    assert weighed["method"] == "tfcsr-distill:new_classes=balanced"
     (one, other) = fashion.summary([found, judged])
     assert (one["mean"], other["exam_share"]) == (found["accuracy"], 0.5)
     assert other["recall - accuracy"]["mean"] == judged["recall"] - judged["accuracy"]
