@@ -11,7 +11,8 @@ WHAT = (
     f"`{OURS}` with `new_classes balanced`, against `own`. With `own` a new example competes with the classes of its"
     " task alone. With `balanced` new and replayed examples compete with all classes that the epoch trains on, and each"
     " logit is raised by the logarithm of its class's share of that training (Ren et al. 2020). An epoch without replay"
-    " has new classes alone: there the two differ only where classes of a task have unequal numbers of examples."
+    " has new classes alone: there the two differ only where classes of a task have unequal numbers of examples. It was"
+    " tried first on held-out training data, with seeds that no run here has; nothing in it was tuned."
 )
 
 
