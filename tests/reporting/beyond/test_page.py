@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from tests.beyond.invented import fill, plausible, put, record_of, study_of
-from tfcsr.beyond.arms import ARMS, FIELD, LONG_WITH_CNN, NAMES, OURS, SECTIONS
+from tfcsr.beyond.arms import ARMS, FIELD, LONG_WITH_CNN, NAMES, OURS, SECTIONS, balanced
 from tfcsr.beyond.study import open_study
 from tfcsr.cli import main
 from tfcsr.experiments.record import Records
 from tfcsr.experiments.statistics import Estimate
 from tfcsr.experiments.study import run_missing, section_of
 from tfcsr.reporting.beyond import figures, page
+from tfcsr.reporting.beyond.balance import balance_lines
 from tfcsr.reporting.beyond.page import PAGE, outcome_lines, page_text, write_pages
 from tfcsr.reporting.beyond.replay import adapting_lines
 from tfcsr.reporting.pages import with_interval
@@ -493,3 +494,16 @@ def test_what_adapting_costs_is_said():
     against = "Adapting does not pay against evenly spread epochs"
     assert f"{against} with Leitner boxes, each class, -4.97 ± 0.14 points (n 3)." in said
     assert "It is open with SM-2, the memory; FSRS, the memory." in said
+
+
+def test_a_pair_of_other_precision_is_told():
+    study, arm = study_of(seeds=3), f"elsewhere/mnist/{OURS}"
+    put(study, balanced(arm), {0: 95.0, 1: 95.5, 2: 95.2})
+    for seed, spec in study.specs(arm).items():
+        study.add(record_of(spec.replace(precision="fp32"), 95.9 + seed / 10))
+    put(study, f"elsewhere/cnn/{OURS}", {0: 30.0})
+    put(study, balanced(f"elsewhere/cnn/{OURS}"), {0: 31.0})
+    told = [line for line in balance_lines(study) if "precision" in line]
+    assert len(told) == 1
+    assert "split-mnist" in told[0]
+    assert "with `own` have precision fp32, those with `balanced` bf16." in told[0]

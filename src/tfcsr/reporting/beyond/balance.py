@@ -1,6 +1,6 @@
 """What a balanced loss is worth, setting by setting."""
 
-from tfcsr.beyond.arms import OURS
+from tfcsr.beyond.arms import OURS, balanced
 from tfcsr.beyond.balance import balance, less_replay
 from tfcsr.beyond.study import Beyond
 from tfcsr.reporting.beyond import cells
@@ -50,10 +50,22 @@ def balance_lines(study: Beyond) -> list[str]:
         *cells.sentences(
             f"Of {counted(len(known), 'row')} `balanced` is better in {words.count('better')}, worse in"
             f" {words.count('worse')}; {words.count('open')} are open.",
+            [_precisions_said(study, one.arm, places[one.arm]) for one in known],
             [f"Without runs yet: {places[one.arm]}." for one in found if not one.balanced.n],
             cells.died((f"{places[one.arm]}, balanced", one.balanced) for one in found),
         ),
     ]
+
+
+def _precisions_said(study: Beyond, arm: str, place: str) -> str:
+    """Pairs of runs that differ in more than the loss: a reader is to know that."""
+    own, other = ({record.spec["precision"] for record in study.of(name).values()} for name in (arm, balanced(arm)))
+    if not own or own == other:
+        return ""
+    return (
+        f"{place}: the runs with `own` have precision {cells.listed(sorted(own))}, those with `balanced`"
+        f" {cells.listed(sorted(other))}. A part of the difference may be that."
+    )
 
 
 def _less_replay(study: Beyond) -> list[str]:
