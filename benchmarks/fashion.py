@@ -78,14 +78,14 @@ def learner_of(method: str, seed: int, epochs: int, device: str, exam_share: flo
     """A learner that has learned nothing. The method may have an option: `name:option=value`."""
     from tfcsr import METHODS, Learner
 
-    name, _, option = method.partition(":")
-    fields: dict[str, Any] = {"method": name, "seed": seed, "epochs": epochs, "device": device}
+    name, given, option = method.partition(":")
+    fields: dict[str, Any] = {"model": "cnn", "method": name, "seed": seed, "epochs": epochs, "device": device}
     if any(option.name == "buffer_capacity" for option in METHODS.options(name)):
         fields |= {"buffer_capacity": CAPACITY, "exam_share": exam_share}
-    if option:
+    if given:
         field, _, value = option.partition("=")
         fields[field] = value
-    return Learner(model="cnn", **fields)
+    return Learner(**fields)
 
 
 def accuracy(folder: Path, method: str, seed: int, epochs: int, device: str, exam_share: float) -> dict[str, Any]:
@@ -161,6 +161,8 @@ def main() -> None:
             learner_of(method, 0, options.epochs, options.device, 0.0)
     except TfcsrError as error:
         refuse(f"--methods {options.methods}: {error}")
+    if not (options.data / "train-images-idx3-ubyte.gz").is_file():
+        refuse(f"--data {options.data}: no Fashion-MNIST there; install dataset-fashion-mnist, or name its folder")
     if options.lay_out is not None:
         lay_out(options.data, options.lay_out, options.most)
         return

@@ -113,6 +113,9 @@ def test_measurements_are_taken_in_turns():
         (["fashion", "--exam-shares", "0,nan"], "each must be from 0 to 0.9"),
         (["fashion", "--methods", "er,tfcsr-distil"], "unknown method 'tfcsr-distil'"),
         (["fashion", "--methods", "tfcsr-distill:new_classes=none"], "new_classes 'none'"),
+        (["fashion", "--methods", "tfcsr-distill:model=nothing"], "nothing"),
+        (["fashion", "--methods", "tfcsr-distill:"], "unknown spec field ''"),
+        (["fashion", "--data", "nowhere"], "--data nowhere: no Fashion-MNIST there"),
         *(
             pytest.param([name], "no GPU", marks=pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is here"))
             for name in ("gpu", "packing")
