@@ -503,7 +503,9 @@ def test_a_pair_of_other_precision_is_told():
         study.add(record_of(spec.replace(precision="fp32"), 95.9 + seed / 10))
     put(study, f"elsewhere/cnn/{OURS}", {0: 30.0})
     put(study, balanced(f"elsewhere/cnn/{OURS}"), {0: 31.0})
-    told = [line for line in balance_lines(study) if "precision" in line]
+    lines = balance_lines(study)
+    told = [line for line in lines if "precision" in line]
     assert len(told) == 1
+    assert "- Of 2 rows `balanced` is better in 0, worse in 0; 2 are open." in lines
     assert "split-mnist" in told[0]
     assert "with `own` have precision fp32, those with `balanced` bf16." in told[0]

@@ -19,6 +19,10 @@ WHAT = (
 def balance_lines(study: Beyond) -> list[str]:
     found = balance(study)
     known = [one for one in found if one.balanced.n]
+    places = {one.arm: f"{cells.setting(study, one.arm)}, replay: {one.when}" for one in found}
+    told = {one.arm: _precisions_said(study, one.arm, places[one.arm]) for one in known}
+    # Of runs that differ in more than the loss nothing is decided.
+    words = ["open" if told[one.arm] else cells.verdict(one.balanced) for one in known]
     rows = [
         (
             cells.setting(study, one.arm),
@@ -26,13 +30,11 @@ def balance_lines(study: Beyond) -> list[str]:
             with_interval(one.own.accuracy),
             with_interval(one.balanced.accuracy),
             cells.difference(one.balanced),
-            cells.verdict(one.balanced),
+            word,
             with_interval(one.along, "+", without="–"),
         )
-        for one in known
+        for one, word in zip(known, words, strict=True)
     ]
-    words = [cells.verdict(one.balanced) for one in known]
-    places = {one.arm: f"{cells.setting(study, one.arm)}, replay: {one.when}" for one in found}
     header = (
         "setting",
         "replay",
@@ -50,7 +52,7 @@ def balance_lines(study: Beyond) -> list[str]:
         *cells.sentences(
             f"Of {counted(len(known), 'row')} `balanced` is better in {words.count('better')}, worse in"
             f" {words.count('worse')}; {words.count('open')} are open.",
-            [_precisions_said(study, one.arm, places[one.arm]) for one in known],
+            told.values(),
             [f"Without runs yet: {places[one.arm]}." for one in found if not one.balanced.n],
             cells.died((f"{places[one.arm]}, balanced", one.balanced) for one in found),
         ),
@@ -64,7 +66,7 @@ def _precisions_said(study: Beyond, arm: str, place: str) -> str:
         return ""
     return (
         f"{place}: the runs with `own` have precision {cells.listed(sorted(own))}, those with `balanced`"
-        f" {cells.listed(sorted(other))}. A part of the difference may be that."
+        f" {cells.listed(sorted(other))}. So the verdict is open."
     )
 
 
